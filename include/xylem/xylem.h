@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Xylem: collective communication between the GPUs, or the processes, of one machine.
+ *
+ * This header is C11 and includes neither CUDA nor MPI. Names, values and meanings follow NCCL where NCCL has
+ * them, so that porting is a rename. Every function returns one of xylResult_t; after anything but xylSuccess,
+ * xylGetLastError() says in one sentence what happened, to whom, and what to do.
+ */
+#ifndef XYLEM_H
+#define XYLEM_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define XYL_MAJOR 0
+#define XYL_MINOR 1
+#define XYL_PATCH 0
+/* 10000 major + 100 minor + patch */
+#define XYL_VERSION_CODE (XYL_MAJOR * 10000 + XYL_MINOR * 100 + XYL_PATCH)
+
+/* A CUDA stream (cudaStream_t and CUstream are this same type). Ignored for buffers in host memory. */
+typedef struct CUstream_st *xylStream_t;
+
+/* One rank's handle on a group of ranks. */
+typedef struct xylComm *xylComm_t;
+
+/* Values 0 to 8 equal NCCL's. */
+typedef enum {
+  xylSuccess = 0,
+  xylUnhandledCudaError = 1, /* a CUDA call failed; the text names it */
+  xylSystemError = 2,        /* the operating system refused something (memory, descriptors, sockets) */
+  xylInternalError = 3,      /* a defect in Xylem */
+  xylInvalidArgument = 4,    /* this call's arguments are wrong on this rank alone */
+  xylInvalidUsage = 5,       /* the ranks' calls do not fit together, or the environment is wrong */
+  xylRemoteError = 6,        /* another rank died, aborted or failed; the text names it */
+  xylInProgress = 7,
+  xylTimeout = 8 /* a rank did not arrive within XYLEM_TIMEOUT; the text names it */
+} xylResult_t;
+
+/* Values 0 to 11 equal NCCL's; Xylem's own start at 64. */
+typedef enum {
+  xylInt8 = 0,
+  xylUint8 = 1,
+  xylInt32 = 2,
+  xylUint32 = 3,
+  xylInt64 = 4,
+  xylUint64 = 5,
+  xylFloat16 = 6,
+  xylFloat32 = 7,
+  xylFloat64 = 8,
+  xylBfloat16 = 9,
+  xylFloat8e4m3 = 10,
+  xylFloat8e5m2 = 11,
+  xylInt16 = 64,
+  xylUint16 = 65
+} xylDataType_t;
+
+/* Values 0 to 4 equal NCCL's. xylAvg divides the sum by the number of ranks (integers: towards zero).
+ * xylMax and xylMin of floating-point values ignore a NaN where another rank has a number. */
+typedef enum {
+  xylSum = 0,
+  xylProd = 1,
+  xylMax = 2,
+  xylMin = 3,
+  xylAvg = 4,
+  xylBitAnd = 16, /* integers only */
+  xylBitOr = 17,
+  xylBitXor = 18
+} xylRedOp_t;
+
+/* Fills *version with XYL_VERSION_CODE of the library that is running.
+ * Errors: xylInvalidArgument if version is NULL. */
+xylResult_t xylGetVersion(int *version);
+
+/* A constant English phrase for a result code; never NULL, also for codes that do not exist. */
+const char *xylGetErrorString(xylResult_t result);
+
+/* The sentence that belongs to the last error of comm, or of the calling thread if comm is NULL (errors of
+ * xylCommInit* and wrong handles). "" if there was none. The text belongs to the calling thread and stays as it
+ * is until that thread calls xylGetLastError again. */
+const char *xylGetLastError(xylComm_t comm);
+
+/* Collects `bytes_per_rank` bytes of every rank, in rank order, into recv (ranks * bytes_per_rank bytes).
+ * Called by xylCommInitOob only, on every rank the same number of times with the same size. Returns 0, or
+ * anything else to make the initialisation fail. */
+typedef int (*xylAllgatherFunc_t)(void *context, const void *send, void *recv, size_t bytes_per_rank);
+
+/* Creates this rank's communicator of `ranks` ranks (collective over them). The allgather is used only before
+ * this returns. Device buffers will live on the calling thread's current CUDA device, if the process has one.
+ * Ranks may be processes or threads of one process; all of them must be on one machine.
+ * Errors (comm is then set to NULL): xylInvalidArgument (NULL, rank outside 0..ranks-1, too many ranks),
+ * xylInvalidUsage (versions differ, unknown or malformed XYLEM_* variable, ranks on several machines),
+ * xylSystemError, xylUnhandledCudaError, xylRemoteError (another rank could not). */
+xylResult_t xylCommInitOob(xylComm_t *comm, int ranks, int rank, xylAllgatherFunc_t allgather, void *context);
+
+/* Releases the communicator after this rank's outstanding work has finished. Legal after MPI_Finalize, after an
+ * error and after xylCommAbort; NULL is accepted. Waits for no peer.
+ * Errors: xylInvalidArgument (not a communicator). */
+xylResult_t xylCommDestroy(xylComm_t comm);
+
+/* Makes every rank leave its outstanding and later operations with xylRemoteError naming this rank. Needs no
+ * peer's help, may be called from any thread at any time before xylCommDestroy, and twice.
+ * Errors: xylInvalidArgument (not a communicator). */
+xylResult_t xylCommAbort(xylComm_t comm);
+
+/* *error becomes xylSuccess, or what has happened to operations enqueued on streams (which fail after the call
+ * that enqueued them has returned). Waits for nothing.
+ * Errors: xylInvalidArgument (NULL, not a communicator). */
+xylResult_t xylCommGetAsyncError(xylComm_t comm, xylResult_t *error);
+
+/* The number of ranks; this rank's number; its CUDA device, -1 where it has none.
+ * Errors: xylInvalidArgument (NULL, not a communicator). */
+xylResult_t xylCommCount(xylComm_t comm, int *count);
+xylResult_t xylCommUserRank(xylComm_t comm, int *rank);
+xylResult_t xylCommDevice(xylComm_t comm, int *device);
+
+/* recv[i] = op over all ranks of send[i], for i in 0..count-1, with the same bits on every rank.
+ *
+ * send, recv: `count` elements of `type`, aligned to the element type; both in host memory, or both reachable by
+ *   this communicator's device (device, pinned or managed memory). recv == send is in place; other overlap is
+ *   an error of the caller. count may be 0 and may pass 2^31.
+ * Arithmetic: 8- and 16-bit floating-point types accumulate in fp32 and are rounded once per element; one-shot
+ *   and two-shot algorithms add in rank order, a ring in its own order.
+ * Stream: host buffers: returns when recv is complete; `stream` is ignored and not waited for. Device buffers:
+ *   the work is enqueued on `stream`, may be captured into a CUDA graph, and errors of it appear in
+ *   xylCommGetAsyncError and in later calls.
+ * Errors: xylInvalidArgument (NULL buffer with count > 0, unknown type or operation, bitwise operation on a
+ *   floating-point type, host and device memory mixed, memory of another device, count too large);
+ *   xylInvalidUsage (the ranks' calls differ: nobody's recv is touched); xylRemoteError; xylTimeout;
+ *   xylUnhandledCudaError. */
+xylResult_t xylAllReduce(const void *send, void *recv, size_t count, xylDataType_t type, xylRedOp_t op,
+                         xylComm_t comm, xylStream_t stream);
+
+/* Returns when every rank has called it (processes on the CPU; no stream is waited for).
+ * Errors: xylInvalidArgument, xylInvalidUsage, xylRemoteError, xylTimeout as xylAllReduce. */
+xylResult_t xylBarrier(xylComm_t comm);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

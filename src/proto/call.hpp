@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What one rank hands to a protocol: a plain struct, passed by value to kernels. Loop bounds and addresses come from
+// here, never from memory a peer writes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "proto/layout.hpp"
+
+namespace xyl {
+
+enum class collective : std::uint8_t { barrier, all_reduce };
+
+// The arguments that must be equal on all ranks, in a form that can be printed on both sides of a mismatch.
+struct call_record {
+  collective what = collective::barrier;
+  std::uint8_t type = 0;       // xylDataType_t
+  std::uint8_t operation = 0;  // xylRedOp_t
+  std::uint8_t device = 0;     // 1: device memory
+  std::uint32_t root = 0;
+  std::uint64_t count = 0;      // elements of the whole call
+  std::uint64_t selection = 0;  // hash of the agreed selection table
+  std::uint64_t reserved = 0;
+};
+static_assert(sizeof(call_record) == sizeof(give_up_record::call));
+
+// A mixing of all fields in which every bit matters (the finaliser of SplitMix64, Steele et al. 2014).
+constexpr std::uint64_t mix64(std::uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9ull;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111ebull;
+  return x ^ x >> 31;
+}
+
+constexpr std::uint64_t fingerprint(const call_record& r) {
+  const std::uint64_t small = static_cast<std::uint64_t>(r.what) | static_cast<std::uint64_t>(r.type) << 8 |
+                              static_cast<std::uint64_t>(r.operation) << 16 |
+                              static_cast<std::uint64_t>(r.device) << 24 | static_cast<std::uint64_t>(r.root) << 32;
+  return mix64(mix64(mix64(small + 0x9e3779b97f4a7c15ull) ^ r.count) ^ r.selection);
+}
+
+// Capacity: the most ranks the struct has room for.
+template <int Capacity>
+struct call {
+  const std::byte* input = nullptr;  // this rank's elements; element aligned
+  std::byte* output = nullptr;       // may equal input
+  std::uint64_t count = 0;           // elements of this chunk
+  std::uint64_t fingerprint = 0;
+  call_record record;  // of the whole call
+  std::int32_t rank = 0;
+  std::int32_t ranks = 0;
+  layout map;
+  std::byte* workspace[Capacity] = {};  // every rank's workspace, as this rank reaches it
+};
+
+}  // namespace xyl

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The workspace: one allocation per rank, the same layout on all ranks, written by the peers and read by its owner
+// (and, in the error path, read by the peers). Words used everywhere:
+//
+//   slot    one of two halves of the data areas, used by calls of even and of odd epochs in turn. Two suffice because
+//           every call waits for every peer's header: whoever is in call e+2 knows that all have finished call e.
+//   source  the rank that writes; every (slot, source) is its own region, so a region has one writer.
+//   line    16 bytes: two words of {4 bytes of data, 4 bytes of epoch}, each written in one atomic store.
+//   header  the first line of a packet region: its payload is the call's fingerprint.
+//   unit    what one lane moves at once: 8 bytes of payload in a packet, 16 bytes of bulk data.
+//   flag    a 64-bit epoch alone in 128 bytes, with one writer, never reset.
+//
+//   [control][flags: family x source x block][packets: slot x source][bulk: slot x source]
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/function.hpp"
+#include "proto/epoch.hpp"
+
+namespace xyl {
+
+struct alignas(16) line {
+  std::uint64_t word[2];
+};
+
+struct alignas(128) flag {
+  epoch_t epoch;
+};
+
+// Flags are never shared between protocols or between phases of one: one_shot, scatter and gather have one flag per
+// (source, block); ring has one per (step, block), written by the previous rank of the ring.
+enum class flag_family : int { one_shot, scatter, gather, ring };
+
+// What a wait was waiting for, in messages.
+enum class phase : std::uint32_t { none, header, packet, one_shot, scatter, gather, ring };
+
+// Why a communicator is out of service. Written once into every rank's control line by whoever gives up first; zero is
+// healthy. Packed in one word so that one relaxed store carries all of it.
+struct poison {
+  static XYL_FN constexpr std::uint64_t pack(int code, int culprit) {
+    return 1ull << 63 | static_cast<std::uint64_t>(static_cast<std::uint32_t>(code)) << 32 |
+           static_cast<std::uint32_t>(culprit);
+  }
+  static XYL_FN constexpr int code(std::uint64_t word) { return static_cast<int>(word >> 32 & 0xffff); }
+  static XYL_FN constexpr int culprit(std::uint64_t word) { return static_cast<int>(word & 0xffffffffu); }
+};
+
+// Who waited for whom, in which phase, wanting what and having seen what; and what call it was. Filled by the one
+// waiter that gave up first on this rank; `state` is stored last, with release order, and read first, with acquire
+// order: 0 empty, 1 being filled, 2 complete.
+struct give_up_record {
+  std::uint32_t state;
+  std::int32_t code;  // xylResult_t
+  std::int32_t peer;
+  phase waited_in;
+  std::uint64_t wanted;
+  std::uint64_t seen;
+  epoch_t epoch;
+  std::uint64_t call[4];  // packed call_record of the call that failed
+};
+
+// The first bytes of a workspace. Each member starts its own 128-byte line.
+struct control_block {
+  struct alignas(128) {
+    epoch_t epoch;          // the last call that every block of this rank has begun
+    std::uint32_t entered;  // blocks that have begun, ever (wraps)
+    std::uint32_t base;     // `entered` when the current call began
+    std::uint32_t left;     // blocks that have ended, ever (wraps)
+  } call;                   // written by the owner alone
+  struct alignas(128) {
+    std::uint64_t word;  // see poison
+  } poisoned;            // written by anyone who gives up
+  struct alignas(128) {
+    give_up_record record;
+  } gave_up;  // written by the owner alone
+  struct alignas(128) {
+    std::uint8_t nonce[32];  // proves, to who reached this memory by a path, that it is the right memory
+  } identity;                // written once, before the memory is shared
+};
+
+struct layout {
+  std::uint32_t ranks = 0;
+  std::uint32_t blocks = 0;         // the most blocks a launch may have
+  std::uint64_t packet_stride = 0;  // bytes of one (slot, source) packet region, header included
+  std::uint64_t bulk_stride = 0;    // bytes of one (slot, source) bulk region
+  std::uint64_t packets = 0;        // offset of the packet regions
+  std::uint64_t bulk = 0;           // offset of the bulk regions
+  std::uint64_t bytes = 0;          // the whole workspace
+
+  // packet_bytes and bulk_bytes: budgets of one slot, shared by all sources.
+  static constexpr layout make(std::uint32_t ranks, std::uint32_t blocks, std::uint64_t packet_bytes,
+                               std::uint64_t bulk_bytes) {
+    layout l;
+    l.ranks = ranks;
+    l.blocks = blocks;
+    l.packet_stride = round_up(sizeof(line) + packet_bytes / ranks, 128);
+    l.bulk_stride = round_up(bulk_bytes / ranks, 4096);
+    l.packets = sizeof(control_block) + sizeof(flag) * flags(ranks, blocks);
+    l.bulk = round_up(l.packets + 2 * ranks * l.packet_stride, 4096);
+    l.bytes = round_up(l.bulk + 2 * ranks * l.bulk_stride, 4096);
+    return l;
+  }
+
+  // The most payload, in bytes, that a packet region carries.
+  XYL_FN constexpr std::uint64_t packet_capacity() const { return (packet_stride - sizeof(line)) / 2; }
+
+  static XYL_FN constexpr unsigned slot(epoch_t epoch) { return static_cast<unsigned>(epoch & 1); }
+
+  // source is the writing rank; for the ring family it is the step, 0 .. 2 * ranks - 3.
+  XYL_FN constexpr std::uint64_t flag_offset(flag_family family, unsigned source, unsigned block) const {
+    return sizeof(control_block) +
+           sizeof(flag) * ((static_cast<unsigned>(family) * static_cast<std::uint64_t>(ranks) + source) * blocks +
+                           block);
+  }
+  XYL_FN constexpr std::uint64_t header_offset(unsigned slot, unsigned source) const {
+    return packets + (static_cast<std::uint64_t>(slot) * ranks + source) * packet_stride;
+  }
+  XYL_FN constexpr std::uint64_t packet_offset(unsigned slot, unsigned source, std::uint64_t unit) const {
+    return header_offset(slot, source) + sizeof(line) * (unit + 1);
+  }
+  XYL_FN constexpr std::uint64_t bulk_offset(unsigned slot, unsigned source) const {
+    return bulk + (static_cast<std::uint64_t>(slot) * ranks + source) * bulk_stride;
+  }
+
+ private:
+  static constexpr std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
+  // one_shot, scatter, gather: ranks sources each; ring: 2 * ranks steps.
+  static constexpr std::uint64_t flags(std::uint64_t ranks, std::uint64_t blocks) { return 5 * ranks * blocks; }
+};
+
+}  // namespace xyl

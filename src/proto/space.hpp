@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The execution space: the small vocabulary in which every protocol is written once. CUDA blocks, host processes, host
+// threads under ThreadSanitizer and a schedule explorer all speak it.
+//
+// A launch has blocks() blocks on every rank; block b of one rank works only with blocks b of the others. A block has
+// lanes() lanes that run the protocol's text together. A verdict (bool) returned by all() is the same on every lane.
+//
+//   begin()            true, and epoch() is this call's, unless the communicator is already out of service
+//   leave()            this block has done; the last thing a protocol does, also after giving up
+//   sync()             all lanes of the block have come here, and what each wrote is visible to the others
+//   all(v)             sync(), and the conjunction of v over the lanes
+//   post(f, e)         stores e with release order at system scope: whoever awaits e sees what this lane wrote before,
+//                      and, after sync(), what its block wrote before
+//   await(f, e, w)     acquire-waits until the flag holds at least e; false if it gave up
+//   put(l, d, e)       the 8 bytes d, each half with e in one atomic 8-byte word (no order with anything else)
+//   get_all<N>(l, e, d, w)  waits until N lines carry e (null lines are skipped), all loads issued before any is tested;
+//                      d receives their payloads; false if it gave up. w names the first line's waiter; line i's peer
+//                      is w.peer + i
+//   refuse(w, want, saw)    a peer's header names another call: take the communicator out of service
+//   load16/store16     16 bytes of this rank's or peers' memory, 16-byte aligned; load_peer16 for memory that peers
+//                      write (never through a non-coherent path)
+//
+// The waits end by themselves: on abort, on poison, on the death of a peer, or at the deadline. Whoever gives up fills
+// its rank's give_up_record and poisons every rank. Protocols contain no fences: ThreadSanitizer does not understand
+// them, and a flag with release and acquire says all that is needed.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+
+#include "proto/layout.hpp"
+
+namespace xyl {
+
+struct waiting {
+  int peer;
+  phase what;
+};
+
+struct alignas(16) unit16 {
+  std::uint32_t word[4];
+};
+
+template <class S>
+concept execution_space =
+    requires(S& s, flag* f, const flag* cf, line* l, const line* const (&lines)[2], std::uint64_t (&data)[2], epoch_t e,
+             std::uint32_t packet, waiting w, unit16* u, const unit16* cu, unit16 v, std::uint64_t d, bool b) {
+      { s.begin() } -> std::same_as<bool>;
+      { s.epoch() } -> std::same_as<epoch_t>;
+      { s.leave() };
+      { s.lane() } -> std::convertible_to<unsigned>;
+      { s.lanes() } -> std::convertible_to<unsigned>;
+      { s.block() } -> std::convertible_to<unsigned>;
+      { s.blocks() } -> std::convertible_to<unsigned>;
+      { s.sync() };
+      { s.all(b) } -> std::same_as<bool>;
+      { s.post(f, e) };
+      { s.await(cf, e, w) } -> std::same_as<bool>;
+      { s.put(l, d, packet) };
+      { s.template get_all<2>(lines, packet, data, w) } -> std::same_as<bool>;
+      { s.refuse(w, d, d) };
+      { s.load16(cu) } -> std::same_as<unit16>;
+      { s.load_peer16(cu) } -> std::same_as<unit16>;
+      { s.store16(u, v) };
+    };
+
+}  // namespace xyl

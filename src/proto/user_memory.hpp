@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Loads and stores of the user's buffers, which are aligned to their element only and may end in the middle of a word.
+// Units are 8 bytes (packets) or 16 bytes (bulk). The aligned, whole case is one machine access; the others go element
+// by element. Missing elements read as zero and are not stored.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "proto/space.hpp"
+
+namespace xyl {
+
+XYL_FN bool is_aligned(const void* p, unsigned bytes) { return (reinterpret_cast<std::uintptr_t>(p) & (bytes - 1)) == 0; }
+
+// The elements [first, first + Word / sizeof(T)) of the buffer, of which `count` exist in all.
+template <class T, class Word>
+XYL_FN Word load_user(const std::byte* buffer, std::uint64_t first, std::uint64_t count, bool aligned) {
+  constexpr unsigned per_word = sizeof(Word) / sizeof(T);
+  Word word{};
+  if (aligned && first + per_word <= count) {
+    word = *reinterpret_cast<const Word*>(buffer + first * sizeof(T));
+  } else {
+    T in[per_word] = {};
+#pragma unroll
+    for (unsigned i = 0; i < per_word; ++i)
+      if (first + i < count) in[i] = reinterpret_cast<const T*>(buffer)[first + i];
+    memcpy(&word, in, sizeof word);
+  }
+  return word;
+}
+
+template <class T, class Word>
+XYL_FN void store_user(std::byte* buffer, std::uint64_t first, std::uint64_t count, bool aligned, Word word) {
+  constexpr unsigned per_word = sizeof(Word) / sizeof(T);
+  if (aligned && first + per_word <= count) {
+    *reinterpret_cast<Word*>(buffer + first * sizeof(T)) = word;
+  } else {
+    T out[per_word];
+    memcpy(out, &word, sizeof word);
+#pragma unroll
+    for (unsigned i = 0; i < per_word; ++i)
+      if (first + i < count) reinterpret_cast<T*>(buffer)[first + i] = out[i];
+  }
+}
+
+}  // namespace xyl
