@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The device half of a communicator: this rank's workspace in device memory, the peers' workspaces as this rank's
+// device reaches them, and the launches. No CUDA type appears here; a build without CUDA, or a machine without a
+// driver, has no device (current_device() is -1) and never creates one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/result.hpp"
+#include "proto/algorithm.hpp"
+#include "proto/call.hpp"
+
+namespace xyl {
+
+// The most ranks a kernel's arguments have room for.
+inline constexpr int device_capacity = 64;
+
+// What a rank tells the others about its workspace. Plain bytes, exchanged over the control plane.
+struct device_handle {
+  std::uint8_t uuid[16];      // of the GPU: equal means the same GPU
+  std::uint8_t process[16];   // token of the process: equal means that `address` can be used as it is
+  std::uint64_t address;      // of the workspace in that process
+  std::int32_t ordinal;       // CUDA device number in that process
+  std::int32_t max_blocks;    // co-resident blocks of the most demanding kernel on the whole device
+  std::uint8_t ipc[64];       // cudaIpcMemHandle_t
+};
+
+enum class memory_kind : std::uint8_t { host, device, other_device };
+
+// What to launch for one chunk; equal on all ranks.
+struct device_launch {
+  algorithm how;
+  unsigned blocks;
+};
+
+class device_side {
+ public:
+  virtual ~device_side() = default;
+
+  // The calling thread's current CUDA device; -1 if there is none.
+  static int current_device();
+
+  // Allocates and clears the workspace. host_control is the first `host_bytes` (whole pages) of this rank's host
+  // workspace, a control_block: kernels read its poison and write its give_up_record there. deadline_ns: how long a
+  // wait may last.
+  static result create(int device, const layout& map, std::byte* host_control, std::size_t host_bytes,
+                       std::int64_t deadline_ns, std::unique_ptr<device_side>& out);
+
+  virtual const device_handle& handle() const = 0;
+  // Maps the workspaces of all ranks (handles in rank order). Fails, naming the peer, where memory cannot be reached.
+  virtual result connect(std::span<const device_handle> all, int rank) = 0;
+
+  virtual memory_kind classify(const void* pointer) const = 0;
+  // Enqueues one chunk. record is the whole call's. Orders itself behind this communicator's last work if that was
+  // enqueued on another stream.
+  virtual result all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count,
+                            const call_record& record, xylStream_t stream) = 0;
+  // Waits until nothing that was enqueued outside graphs is running.
+  virtual result drain() = 0;
+  // Stops using the peers' memory. The own workspace may be freed once every peer has done this or is dead.
+  virtual void disconnect() = 0;
+};
+
+}  // namespace xyl
