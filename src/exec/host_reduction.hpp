@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/parameters.hpp"
 #include "exec/dispatch.hpp"
 #include "proto/bulk.hpp"
 
@@ -18,8 +19,6 @@ namespace xyl {
 // the sources. No alignment is needed beyond the element's.
 using reduce_function = void (*)(void* destination, const void* const* sources, int count_of_sources,
                                  std::size_t elements, std::uint32_t divisor);
-
-enum class instruction_set : std::uint8_t { automatic, baseline, avx2, avx512 };
 
 struct host_reductions {
   instruction_set isa;
