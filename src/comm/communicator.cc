@@ -56,8 +56,8 @@ result communicator::connect_host(const peer_group::allgather& exchange) {
       [this](int peer) { return peers_->departed(peer); },
       [this](const host_wait::subject& what, std::int64_t waited_ns) { warn_of_wait(what, waited_ns); });
   waits_->describe_calls_by(host_call_.record);
-  space_ = std::make_unique<host_space>(*waits_, own);
   reductions_ = &choose_host_reductions(parameters_.host_instructions);
+  space_ = std::make_unique<host_space>(*waits_, own, reductions_->copy);
   return {};
 }
 

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <atomic>
-#include <cstring>
 
+#include "exec/host_reduction.hpp"
 #include "exec/host_wait.hpp"
 #include "proto/space.hpp"
 
@@ -18,7 +18,8 @@ class host_space {
   static_assert(word::is_always_lock_free);
 
  public:
-  host_space(host_wait& waits, control_block& control) : waits_(waits), control_(control) {}
+  host_space(host_wait& waits, control_block& control, copy_function copy)
+      : waits_(waits), control_(control), copy_(copy) {}
 
   bool begin() {
     epoch_ = next_epoch(control_.call.epoch);
@@ -82,11 +83,12 @@ class host_space {
   static unit16 load16(const unit16* p) { return *p; }
   static unit16 load_peer16(const unit16* p) { return *p; }
   static void store16(unit16* p, unit16 v) { *p = v; }
-  static void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) { std::memcpy(to, from, bytes); }
+  void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) const { copy_(to, from, bytes); }
 
  private:
   host_wait& waits_;
   control_block& control_;
+  copy_function copy_;
   epoch_t epoch_ = 0;
 };
 
