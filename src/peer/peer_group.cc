@@ -64,7 +64,7 @@ peer_group::~peer_group() {
     return;
   }
   // Before the sockets close: whoever sees their end then finds the reason.
-  if (memory_[rank_]) add_life(control(rank_), life::departed);
+  depart();
   if (service_) service_->remove(this);
 }
 
@@ -265,6 +265,16 @@ std::string peer_group::describe(int rank) const {
     fate = ", which has left)";
   if (fate) text.replace(text.size() - 1, 1, fate);
   return text;
+}
+
+void peer_group::depart() {
+  if (process_ == ::getpid() && memory_[rank_]) add_life(control(rank_), life::departed);
+}
+
+bool peer_group::needed() const {
+  for (int r = 0; r < ranks(); ++r)
+    if (r != rank_ && !departed(r) && !dead(r)) return true;
+  return false;
 }
 
 void peer_group::abort(int code) {

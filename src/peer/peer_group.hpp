@@ -65,6 +65,11 @@ class peer_group final : private service_client {
   result exchange(const void* mine, void* all, std::size_t bytes) const;
   result agree(result mine) const;
 
+  // Says that this rank takes part in nothing any more and has let go of the peers' device memory; the destructor says
+  // it too. Peers that have departed or died no longer need this rank's device memory.
+  void depart();
+  bool needed() const;
+
   // Poisons every rank with (code, this rank). From any thread, any number of times; needs no help of the peers.
   void abort(int code);
 
