@@ -51,6 +51,9 @@ xylResult_t on_communicator(xylComm_t comm, const char* function, F f) noexcept 
     if (c == nullptr)
       return xyl::error(xylInvalidArgument, "%s: comm is %s", function,
                         comm == nullptr ? "NULL" : "not a communicator (destroyed, or never one)");
+    if (xyl::is_inherited(comm))
+      return xyl::error(xylInvalidUsage, "%s: this process was forked after the communicator was made; only the parent "
+                        "may use it", function);
     return f(*c);
   });
 }
@@ -123,6 +126,8 @@ xylResult_t xylCommInitOob(xylComm_t* comm, int ranks, int rank, xylAllgatherFun
 xylResult_t xylCommDestroy(xylComm_t comm) {
   if (comm == nullptr) return xylSuccess;
   return guarded(nullptr, [&]() -> result {
+    if (xyl::resolve_handle(comm) != nullptr && xyl::is_inherited(comm))
+      return xyl::error(xylInvalidUsage, "xylCommDestroy: this process was forked after the communicator was made");
     if (xyl::withdraw_handle(comm) == nullptr)
       return xyl::error(xylInvalidArgument, "xylCommDestroy: not a communicator (destroyed, or never one)");
     return {};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "abi/handles.hpp"
 
+#include <pthread.h>
+
 #include <array>
 #include <mutex>
 
@@ -24,6 +26,11 @@ bool is_place(xylComm_t handle) {
   return at >= begin && at < begin + sizeof table && (at - begin) % sizeof(xylComm) == 0;
 }
 
+// Counts forks in the child; asking for the process number at every call would be a system call.
+std::atomic<unsigned> forks;
+[[maybe_unused]] const int at_fork =
+    ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+
 std::size_t index_of(xylComm_t handle) { return static_cast<std::size_t>(handle - table.data()); }
 
 }  // namespace
@@ -33,6 +40,7 @@ xylComm_t publish_handle(std::unique_ptr<communicator> c) {
   for (xylComm& place : table) {
     if (place.inside.load(std::memory_order_relaxed) != nullptr) continue;  // relaxed: only this lock writes it
     texts()[index_of(&place)].clear();
+    place.forks = forks.load(std::memory_order_relaxed);  // relaxed: a forked child has one thread, which counted
     // Release: a thread that resolves the handle sees the whole communicator.
     place.inside.store(c.release(), std::memory_order_release);
     return &place;
@@ -43,6 +51,10 @@ xylComm_t publish_handle(std::unique_ptr<communicator> c) {
 communicator* resolve_handle(xylComm_t handle) {
   // Acquire: pairs with the release of publish_handle.
   return is_place(handle) ? handle->inside.load(std::memory_order_acquire) : nullptr;
+}
+
+bool is_inherited(xylComm_t live_handle) {
+  return live_handle->forks != forks.load(std::memory_order_relaxed);  // relaxed: see publish_handle
 }
 
 std::unique_ptr<communicator> withdraw_handle(xylComm_t handle) {

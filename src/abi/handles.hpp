@@ -14,6 +14,7 @@
 // One place of the table; free while `inside` is null.
 struct xylComm {
   std::atomic<xyl::communicator*> inside;
+  unsigned forks;  // how often this process line had forked when the handle was published
 };
 
 namespace xyl {
@@ -22,6 +23,9 @@ namespace xyl {
 xylComm_t publish_handle(std::unique_ptr<communicator> c);
 // What the handle stands for; nullptr if it is not a live communicator.
 communicator* resolve_handle(xylComm_t handle);
+// Whether the handle was made by the process that forked this one: its threads, sockets and place in the ranks' order
+// are the parent's.
+bool is_inherited(xylComm_t live_handle);
 // Frees the place and returns what it held; nullptr as above.
 std::unique_ptr<communicator> withdraw_handle(xylComm_t handle);
 

@@ -18,6 +18,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks) {
               static_cast<std::uint64_t>(ranks <= 2 ? 256 << 10 : 64 << 10), 4 << 20, 2048};
   if (p.packet_bytes) s.host.packet_bytes = s.device.packet_bytes = *p.packet_bytes;
   if (p.one_shot_bytes) s.host.one_shot_bytes = s.device.one_shot_bytes = *p.one_shot_bytes;
+  s.ranks = static_cast<std::uint32_t>(ranks);
   s.forced = p.forced_algorithm ? static_cast<std::uint32_t>(*p.forced_algorithm) : automatic;
   if (p.deterministic && s.forced == static_cast<std::uint32_t>(algorithm::ring)) s.forced = automatic;
   s.max_blocks = p.max_blocks ? std::min<std::uint32_t>(blocks, static_cast<std::uint32_t>(*p.max_blocks)) : blocks;
@@ -25,6 +26,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks) {
 }
 
 algorithm selection::choose(const limits& of, std::uint64_t bytes) const {
+  if (ranks == 1) return algorithm::one_shot;  // a copy; the others need a peer
   if (forced != automatic) return static_cast<algorithm>(forced);
   if (bytes <= of.packet_bytes) return algorithm::packet;
   if (bytes <= of.one_shot_bytes) return algorithm::one_shot;

@@ -25,8 +25,10 @@ struct selection {
   };
   limits host;
   limits device;
+  std::uint32_t ranks;
   std::uint32_t forced;      // an algorithm, or `automatic`
   std::uint32_t max_blocks;  // device: co-resident on every rank
+  std::uint32_t reserved;
 
   // blocks: the most that are co-resident on every rank (device), 0 without devices.
   static selection defaults(int ranks, const parameters& p, unsigned blocks);
