@@ -8,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "comm/explain.hpp"
+#include "comm/retirement.hpp"
 #include "exec/dispatch.hpp"
 #include "proto/flagged.hpp"
 
@@ -21,25 +22,25 @@ constexpr std::uint64_t host_bulk_bytes = 4 << 20;
 
 }  // namespace
 
-result communicator::create(int ranks, int rank, const peer_group::allgather& exchange,
+result communicator::create(int ranks, int rank, const allgather_function& exchange,
                             std::unique_ptr<communicator>& out) {
   parameters p;
   result read = read_parameters(::environ, p);
   if (read.ok()) set_log_level(p.debug);
-  // The first exchange of all: whoever cannot even start says so, and nobody is left waiting in a later one.
-  XYL_TRY(agree_over(exchange, rank, ranks, std::move(read)));
-
+  release_retired();
+  // Also with a wrong environment the others are joined, so that they learn of it instead of waiting.
   std::unique_ptr<communicator> c(new communicator(ranks, rank, p));
   XYL_TRY(c->connect_host(exchange));
+  XYL_TRY(c->peers_->agree(std::move(read)));
   XYL_TRY(c->connect_device());
   XYL_TRY(c->agree_on_selection());
   out = std::move(c);
   return {};
 }
 
-result communicator::connect_host(const peer_group::allgather& exchange) {
+result communicator::connect_host(const allgather_function& exchange) {
   const layout map = layout::make(static_cast<std::uint32_t>(ranks_), 1, host_packet_bytes, host_bulk_bytes);
-  XYL_TRY(peer_group::create(rank_, ranks_, exchange, map, peers_));
+  XYL_TRY(peer_group::create(rank_, exchange, map, peers_));
 
   host_call_.rank = rank_;
   host_call_.ranks = ranks_;
@@ -56,8 +57,8 @@ result communicator::connect_host(const peer_group::allgather& exchange) {
       [this](int peer) { return peers_->departed(peer); },
       [this](const host_wait::subject& what, std::int64_t waited_ns) { warn_of_wait(what, waited_ns); });
   waits_->describe_calls_by(host_call_.record);
-  space_ = std::make_unique<host_space>(*waits_, own);
   reductions_ = &choose_host_reductions(parameters_.host_instructions);
+  space_ = std::make_unique<host_space>(*waits_, own, reductions_->copy);
   return {};
 }
 
@@ -108,7 +109,7 @@ result communicator::memory_of(const void* send, const void* recv, memory_kind& 
   kind = memory_kind::host;
   if (!device_) return {};
   const memory_kind sending = device_->classify(send), receiving = device_->classify(recv);
-  for (const auto [k, which] : {std::pair{sending, "send"}, std::pair{receiving, "recv"}})
+  for (const auto& [k, which] : {std::pair{sending, "send"}, std::pair{receiving, "recv"}})
     if (k == memory_kind::other_device)
       return error(xylInvalidArgument, "%s lies in the memory of another device than this communicator's (%d)", which,
                    device_number_);

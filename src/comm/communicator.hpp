@@ -19,7 +19,7 @@ namespace xyl {
 class communicator {
  public:
   // Collective over the ranks; every rank learns of another's failure.
-  static result create(int ranks, int rank, const peer_group::allgather& exchange,
+  static result create(int ranks, int rank, const allgather_function& exchange,
                        std::unique_ptr<communicator>& out);
   ~communicator();
 
@@ -35,7 +35,7 @@ class communicator {
  private:
   communicator(int ranks, int rank, const parameters& p) : ranks_(ranks), rank_(rank), parameters_(p) {}
 
-  result connect_host(const peer_group::allgather& exchange);
+  result connect_host(const allgather_function& exchange);
   result connect_device();
   result agree_on_selection();
 

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <atomic>
-#include <cstring>
 
+#include "exec/host_reduction.hpp"
 #include "exec/host_wait.hpp"
 #include "proto/space.hpp"
 
@@ -18,7 +18,8 @@ class host_space {
   static_assert(word::is_always_lock_free);
 
  public:
-  host_space(host_wait& waits, control_block& control) : waits_(waits), control_(control) {}
+  host_space(host_wait& waits, control_block& control, copy_function copy)
+      : waits_(waits), control_(control), copy_(copy) {}
 
   bool begin() {
     epoch_ = next_epoch(control_.call.epoch);
@@ -51,10 +52,11 @@ class host_space {
   }
 
   void put(line* l, std::uint64_t data, std::uint32_t e) {
-    // Relaxed: each word carries its own proof of arrival; nothing else is ordered by it.
+    // Release: a packet says that this rank is in this launch, and with it that its earlier ones, and their reads of
+    // the slot that a peer may write next, are over (see launch boundaries in space.hpp). No launch orders them here.
     const std::uint64_t tag = static_cast<std::uint64_t>(e) << 32;
-    word(l->word[0]).store(tag | (data & 0xffffffffu), std::memory_order_relaxed);
-    word(l->word[1]).store(tag | data >> 32, std::memory_order_relaxed);
+    word(l->word[0]).store(tag | (data & 0xffffffffu), std::memory_order_release);
+    word(l->word[1]).store(tag | data >> 32, std::memory_order_release);
   }
 
   template <int N>
@@ -64,9 +66,9 @@ class host_space {
       line* const l = const_cast<line*>(lines[i]);
       std::uint64_t low = 0, high = 0;
       const auto here = [&] {
-        // Relaxed: see put.
-        low = word(l->word[0]).load(std::memory_order_relaxed);
-        high = word(l->word[1]).load(std::memory_order_relaxed);
+        // Acquire: see put.
+        low = word(l->word[0]).load(std::memory_order_acquire);
+        high = word(l->word[1]).load(std::memory_order_acquire);
         return static_cast<std::uint32_t>(low >> 32) == e && static_cast<std::uint32_t>(high >> 32) == e;
       };
       if (!waits_.until(here, {{w.peer + i, w.what}, e, epoch_}, low)) return false;
@@ -82,11 +84,12 @@ class host_space {
   static unit16 load16(const unit16* p) { return *p; }
   static unit16 load_peer16(const unit16* p) { return *p; }
   static void store16(unit16* p, unit16 v) { *p = v; }
-  static void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) { std::memcpy(to, from, bytes); }
+  void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) const { copy_(to, from, bytes); }
 
  private:
   host_wait& waits_;
   control_block& control_;
+  copy_function copy_;
   epoch_t epoch_ = 0;
 };
 

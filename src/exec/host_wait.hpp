@@ -48,7 +48,7 @@ class host_wait {
 
   template <class Ready>
   bool until(Ready ready, const subject& what, const std::uint64_t& seen) {
-    for (int polls = 0; polls < 200; ++polls)
+    for (int polls = 0; polls < 3000; ++polls)
       if (ready()) return true;
     return until_slowly(std::ref(ready), what, seen);
   }

@@ -126,7 +126,7 @@ XYL_FN void reduce_in_rank_order(S& s, const Call& c, const R& red, range units,
     const int ranks = R::ranks ? R::ranks : c.ranks;
     const bool in_aligned = is_aligned(c.input, 16), out_aligned = is_aligned(c.output, 16);
     for (std::uint64_t u = units.begin + s.lane(); u < units.end; u += s.lanes()) {
-      typename R::accumulator acc[2][R::per_word];
+      typename R::accumulator acc[2][R::per_word] = {};
       for (int first = 0; first < ranks; first += batch) {
         unit16 data[batch];
 #pragma unroll
@@ -164,7 +164,7 @@ XYL_FN void reduce_and_forward(S& s, const Call& c, const R& red, range units, s
     using T = typename R::element;
     const bool in_aligned = is_aligned(c.input, 16), out_aligned = is_aligned(c.output, 16);
     for (std::uint64_t u = units.begin + s.lane(); u < units.end; u += s.lanes()) {
-      typename R::accumulator acc[2][R::per_word];
+      typename R::accumulator acc[2][R::per_word] = {};
       combine_unit(red, true, s.load_peer16(at<const unit16>(c, c.rank, from) + (u - units.begin)), acc);
       combine_unit(red, false, load_user<T, unit16>(c.input, u * per_unit(red), c.count, in_aligned), acc);
       const unit16 sum = finish_unit(red, finished, acc);

@@ -32,7 +32,7 @@ XYL_FN bool await_all(S& s, const Call& c, flag_family family, phase what) {
 // One-shot: the whole message to every peer, then everything is reduced here.
 template <class S, class Call, class R>
 XYL_FN bool one_shot_allreduce_block(S& s, const Call& c, const R& red) {
-  const unsigned slot = layout::slot(s.epoch());
+  const unsigned slot = c.map.slot(s.epoch());
   const int ranks = R::ranks ? R::ranks : c.ranks;
   const range mine = part_of(units_of(c.count, per_unit(red)), s.blocks(), s.block());
   put_headers(s, c);
@@ -50,7 +50,7 @@ XYL_FN bool one_shot_allreduce_block(S& s, const Call& c, const R& red) {
 // lie behind the scattered shares in each region: an owner may be a whole phase ahead of its peers.
 template <class S, class Call, class R>
 XYL_FN bool two_shot_allreduce_block(S& s, const Call& c, const R& red) {
-  const unsigned slot = layout::slot(s.epoch());
+  const unsigned slot = c.map.slot(s.epoch());
   const int ranks = R::ranks ? R::ranks : c.ranks;
   const std::uint64_t total = units_of(c.count, per_unit(red));
   const std::uint64_t share = part_of(total, static_cast<unsigned>(ranks), 0).size();
@@ -103,7 +103,7 @@ XYL_FN bool ring_allreduce_block(S& s, const Call& c, const R& red) {
     return range{begin < whole.end ? begin : whole.end, end < whole.end ? end : whole.end};
   };
   const auto staged = [&](int step) {
-    return c.map.bulk_offset(layout::slot(e), 0) + (static_cast<std::uint64_t>(step) * share + part.begin) * 16;
+    return c.map.bulk_offset(c.map.slot(e), 0) + (static_cast<std::uint64_t>(step) * share + part.begin) * 16;
   };
   const auto post = [&](int step) {
     s.sync();  // the lane that posts speaks for the stores of all lanes

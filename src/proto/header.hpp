@@ -21,7 +21,7 @@ template <class S, class Call>
 XYL_FN void put_headers(S& s, const Call& c) {
   if (s.block() != 0) return;
   const epoch_t e = s.epoch();
-  const std::uint64_t mine = c.map.header_offset(layout::slot(e), static_cast<unsigned>(c.rank));
+  const std::uint64_t mine = c.map.header_offset(c.map.slot(e), static_cast<unsigned>(c.rank));
   for (int p = static_cast<int>(s.lane()); p < c.ranks; p += static_cast<int>(s.lanes()))
     if (p != c.rank) s.put(at<line>(c, p, mine), c.fingerprint, packet_epoch(e));
 }
@@ -35,7 +35,7 @@ XYL_FN bool check_headers(S& s, const Call& c) {
   for (int p = static_cast<int>(s.lanes() - 1 - s.lane()); p < c.ranks; p += static_cast<int>(s.lanes())) {
     if (p == c.rank) continue;
     const line* const theirs[1] = {
-        at<const line>(c, c.rank, c.map.header_offset(layout::slot(e), static_cast<unsigned>(p)))};
+        at<const line>(c, c.rank, c.map.header_offset(c.map.slot(e), static_cast<unsigned>(p)))};
     std::uint64_t seen[1] = {};
     const waiting w{p, phase::header};
     if (!s.template get_all<1>(theirs, packet_epoch(e), seen, w)) {

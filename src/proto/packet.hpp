@@ -28,7 +28,7 @@ XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ran
     words[i] = own;
     lines[i] = p == c.rank || p >= ranks
                    ? nullptr
-                   : at<const line>(c, c.rank, c.map.packet_offset(layout::slot(e), static_cast<unsigned>(p), u));
+                   : at<const line>(c, c.rank, c.map.packet_offset(c.map.slot(e), static_cast<unsigned>(p), u));
   }
   if (!s.template get_all<N>(lines, packet_epoch(e), words, waiting{first, phase::packet})) return false;
 #pragma unroll
@@ -53,7 +53,7 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red) {
   put_headers(s, c);
   for (std::uint64_t u = mine.begin + s.lane(); u < mine.end; u += s.lanes()) {
     const auto word = load_user<T, std::uint64_t>(c.input, u * R::per_word, c.count, in_aligned);
-    const std::uint64_t to = c.map.packet_offset(layout::slot(e), static_cast<unsigned>(c.rank), u);
+    const std::uint64_t to = c.map.packet_offset(c.map.slot(e), static_cast<unsigned>(c.rank), u);
 #pragma unroll
     for (int k = 1; k < ranks; ++k) {
       const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;

@@ -13,13 +13,19 @@
 //   post(f, e)         stores e with release order at system scope: whoever awaits e sees what this lane wrote before,
 //                      and, after sync(), what its block wrote before
 //   await(f, e, w)     acquire-waits until the flag holds at least e; false if it gave up
-//   put(l, d, e)       the 8 bytes d, each half with e in one atomic 8-byte word (no order with anything else)
+//   put(l, d, e)       the 8 bytes d, each half with e in one atomic 8-byte word; no order with anything else in this
+//                      launch, but see below
 //   get_all<N>(l, e, d, w)  waits until N lines carry e (null lines are skipped), all loads issued before any is tested;
 //                      d receives their payloads; false if it gave up. w names the first line's waiter; line i's peer
 //                      is w.peer + i
 //   refuse(w, want, saw)    a peer's header names another call: take the communicator out of service
 //   load16/store16     16 bytes of this rank's or peers' memory, 16-byte aligned; load_peer16 for memory that peers
 //                      write (never through a non-coherent path)
+//
+// Launch boundaries: what a rank read and wrote in earlier launches happens before whatever a peer does in launches
+// after the one in which it got a packet of this launch. The reuse of a slot rests on this where no flag was posted in
+// between (bulk data, then a barrier or packets, then bulk data). On CUDA the order of kernels in a stream provides it
+// and packets can be relaxed; a space whose launches are mere function calls must put with release and get with acquire.
 //
 // The waits end by themselves: on abort, on poison, on the death of a peer, or at the deadline. Whoever gives up fills
 // its rank's give_up_record and poisons every rank. Protocols contain no fences: ThreadSanitizer does not understand

@@ -13,6 +13,12 @@
 
 namespace xyl {
 
+// A word laid over elements of another type, which the compiler must not take for a different object.
+template <class Word>
+struct [[gnu::may_alias]] overlay {
+  Word word;
+};
+
 XYL_FN bool is_aligned(const void* p, unsigned bytes) { return (reinterpret_cast<std::uintptr_t>(p) & (bytes - 1)) == 0; }
 
 // The elements [first, first + Word / sizeof(T)) of the buffer, of which `count` exist in all.
@@ -21,7 +27,7 @@ XYL_FN Word load_user(const std::byte* buffer, std::uint64_t first, std::uint64_
   constexpr unsigned per_word = sizeof(Word) / sizeof(T);
   Word word{};
   if (aligned && first + per_word <= count) {
-    word = *reinterpret_cast<const Word*>(buffer + first * sizeof(T));
+    word = reinterpret_cast<const overlay<Word>*>(buffer + first * sizeof(T))->word;
   } else {
     T in[per_word] = {};
 #pragma unroll
@@ -36,7 +42,7 @@ template <class T, class Word>
 XYL_FN void store_user(std::byte* buffer, std::uint64_t first, std::uint64_t count, bool aligned, Word word) {
   constexpr unsigned per_word = sizeof(Word) / sizeof(T);
   if (aligned && first + per_word <= count) {
-    *reinterpret_cast<Word*>(buffer + first * sizeof(T)) = word;
+    reinterpret_cast<overlay<Word>*>(buffer + first * sizeof(T))->word = word;
   } else {
     T out[per_word];
     memcpy(out, &word, sizeof word);
