@@ -17,14 +17,22 @@ AS_IF([test "$want_$1" = yes], [AC_MSG_ERROR([--with-$1: $2])])
 $1_outcome="left out ($2)"
 ])
 
-# XYLEM_WITH_PKG_PATH(DIR, COMMANDS): runs COMMANDS with DIR's pkg-config files found first.
+# XYLEM_WITH_PKG_PATH(DIR, COMMANDS, NAME...): runs COMMANDS with DIR's pkg-config files found first. A DIR that has
+# none of NAME.pc hides the system's, so that it cannot be taken for what was asked for.
 AC_DEFUN([XYLEM_WITH_PKG_PATH], [
-xylem_saved_pkg_path=$PKG_CONFIG_PATH
+xylem_saved_pkg_path=$PKG_CONFIG_PATH xylem_saved_pkg_config=$PKG_CONFIG
 AS_IF([test -n "$1"], [
-  PKG_CONFIG_PATH="$1/lib/pkgconfig:$1/lib64/pkgconfig:$1/share/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
-  export PKG_CONFIG_PATH])
+  xylem_found=no
+  for xylem_folder in "$1"/lib/pkgconfig "$1"/lib64/pkgconfig "$1"/share/pkgconfig "$1"/lib/*/pkgconfig; do
+    AS_IF([test -d "$xylem_folder"], [PKG_CONFIG_PATH="$xylem_folder${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"])
+    for xylem_name in $3; do
+      AS_IF([test -f "$xylem_folder/$xylem_name.pc"], [xylem_found=yes])
+    done
+  done
+  export PKG_CONFIG_PATH
+  AS_IF([test $xylem_found = no], [PKG_CONFIG=false])])
 $2
-PKG_CONFIG_PATH=$xylem_saved_pkg_path
+PKG_CONFIG_PATH=$xylem_saved_pkg_path PKG_CONFIG=$xylem_saved_pkg_config
 ])
 
 # XYLEM_PACKAGE_REQUIRED(NAME, PREFIX, PKG-CONFIG EXPRESSION, DEBIAN PACKAGE)
@@ -33,7 +41,8 @@ XYLEM_WITH([$1], [where $1 is (required)])
 AS_IF([test "$want_$1" = no], [AC_MSG_ERROR([--without-$1: Xylem cannot be built without $1])])
 XYLEM_WITH_PKG_PATH([$dir_$1], [
   PKG_CHECK_MODULES([$2], [$3], [$2_VERSION=`$PKG_CONFIG --modversion $1`],
-    [AC_MSG_ERROR([$3 is required and pkg-config does not find it (Debian, Ubuntu: apt-get install $4)])])])
+    [AC_MSG_ERROR([$3 is required and pkg-config does not find it (Debian, Ubuntu: apt-get install $4)])])],
+  [$1])
 ])
 
 AC_DEFUN([XYLEM_FIND_UCX], [
@@ -42,7 +51,8 @@ AS_IF([test "$want_ucx" = no], [ucx_outcome="left out (--without-ucx)"], [
   XYLEM_WITH_PKG_PATH([$dir_ucx], [
     PKG_CHECK_MODULES([UCX], [ucx >= 1.12],
       [ucx_outcome="`$PKG_CONFIG --modversion ucx` found (used between nodes, not yet)"],
-      [XYLEM_WITH_MISSING([ucx], [UCX 1.12 or newer not found])])])])
+      [XYLEM_WITH_MISSING([ucx], [UCX 1.12 or newer not found])])],
+    [ucx])])
 ])
 
 # XYLEM_MPI_FLAGS_FROM(COMPILER): asks a wrapper compiler, Open MPI's or MPICH's, for its flags.
@@ -73,10 +83,11 @@ AS_IF([test "$want_mpi" = no], [mpi_outcome="left out (--without-mpi)"], [
            [MPI_CPPFLAGS=`$PKG_CONFIG --cflags $xylem_package`
             MPI_LIBS=`$PKG_CONFIG --libs $xylem_package`
             break])
-       done])])
+       done], [ompi-cxx ompi mpich])])
   # The C++ bindings that some mpi.h pull in are obsolete and warn.
   MPI_CPPFLAGS="$MPI_CPPFLAGS -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1"
   AC_MSG_CHECKING([whether MPI programs link])
+  xylem_mpi=no
   xylem_saved_flags=$CPPFLAGS xylem_saved_libs=$LIBS
   CPPFLAGS="$CPPFLAGS $MPI_CPPFLAGS" LIBS="$MPI_LIBS $LIBS"
   AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <mpi.h>]], [[return MPI_Init(nullptr, nullptr);]])],
@@ -98,7 +109,9 @@ AC_DEFUN([XYLEM_FIND_NCCL], [
 XYLEM_WITH([nccl], [the header nccl.h (needs CUDA)])
 NCCL_CPPFLAGS=
 AS_IF([test "$want_nccl" = no], [nccl_outcome="left out (--without-nccl)"],
-      [test "$xylem_cuda" != yes], [XYLEM_WITH_MISSING([nccl], [nccl.h needs CUDA, which is left out])], [
+      [test "$xylem_cuda" != yes], [XYLEM_WITH_MISSING([nccl], [nccl.h needs CUDA, which is left out])],
+      [test -n "$dir_nccl" && test ! -f "$dir_nccl/include/nccl.h"],
+        [XYLEM_WITH_MISSING([nccl], [there is no $dir_nccl/include/nccl.h])], [
   AS_IF([test -n "$dir_nccl"], [NCCL_CPPFLAGS="-I$dir_nccl/include"])
   AC_MSG_CHECKING([for nccl.h])
   xylem_saved_flags=$CPPFLAGS
