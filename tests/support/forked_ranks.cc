@@ -43,9 +43,9 @@ bool meeting::wait() {
     shared_->arrived.store(0, std::memory_order_relaxed);
     shared_->round.store(round + 1, std::memory_order_release);
   }
-  const bool met = eventually(
-      [&] { return shared_->broken || shared_->round.load(std::memory_order_acquire) != round; }, 30'000);
-  return met && !shared_->broken;
+  const auto met = [&] { return shared_->round.load(std::memory_order_acquire) != round; };
+  eventually([&] { return met() || shared_->broken; }, 30'000);
+  return met();
 }
 
 void meeting::break_up() { shared_->broken = true; }
