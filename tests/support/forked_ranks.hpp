@@ -28,6 +28,7 @@ class meeting {
   bool wait();
   // Every exchange from now on fails.
   void break_up();
+  bool broken() const { return shared_->broken; }
 
  private:
   struct shared {
