@@ -13,9 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "proto/flagged.hpp"
-#include "proto/kinds.hpp"
-#include "proto/packet.hpp"
+#include "proto/run_protocol.hpp"
 #include "spaces/thread_space.hpp"
 
 namespace xyl::test {
@@ -68,8 +66,11 @@ class guarded_buffer {
   std::vector<unit16> storage_;
 };
 
-// Space: derived from thread_space. Call: derived from xyl::call.
-template <class Space = thread_space, class Call = call<machine_capacity>>
+enum kind_selection { every_kind, float_sum_only };
+
+// Space: derived from thread_space. Call: derived from xyl::call. Kinds: what all-reduces can be run (each costs
+// the compiler time).
+template <class Space = thread_space, class Call = call<machine_capacity>, kind_selection Kinds = every_kind>
 class thread_machine {
  public:
   explicit thread_machine(const machine_plan& plan)
@@ -179,35 +180,20 @@ class thread_machine {
     Space s(rank(r), block, plan.blocks, lane,
             mix64(plan_.seed + ((i * 8 + static_cast<unsigned>(r)) * 8 + block) * 8 + lane));
     if (plan.how == protocol::barrier) return barrier(s, c);
-    bool good = false;
-    with_kind(plan.kind, [&]<class Kind>(Kind) {
-      if constexpr (Kind::has_constant_ranks) {
-        if (plan.constant_ranks && plan_.ranks == 2) return void(good = all_reduce<Kind, 2>(s, c, plan.how));
-        if (plan.constant_ranks && plan_.ranks == 4) return void(good = all_reduce<Kind, 4>(s, c, plan.how));
-        if (plan.constant_ranks && plan_.ranks == 8) return void(good = all_reduce<Kind, 8>(s, c, plan.how));
-      }
-      good = all_reduce<Kind, 0>(s, c, plan.how);
-    });
-    return good;
-  }
-
-  template <class Kind, int Ranks>
-  static bool all_reduce(Space& s, const Call& c, protocol how) {
-    reduction<portable_codec<typename Kind::element>, typename Kind::combining, Ranks> red;
-    if (Kind::average) red.divisor = static_cast<unsigned>(c.ranks);
-    switch (how) {
-      case protocol::packet:
-        return packet_allreduce(s, c, red);
-      case protocol::one_shot:
-        return one_shot_allreduce(s, c, red);
-      case protocol::two_shot:
-        return two_shot_allreduce(s, c, red);
-      case protocol::ring:
-        return ring_allreduce(s, c, red);
-      case protocol::barrier:
-        break;
+    if constexpr (Kinds == float_sum_only) {
+      return run_protocol<kind<float, operation::sum>, 0>(s, c, plan.how);
+    } else {
+      bool good = false;
+      with_kind(plan.kind, [&]<class Kind>(Kind) {
+        if constexpr (Kind::has_constant_ranks) {
+          if (plan.constant_ranks && plan_.ranks == 2) return void(good = run_protocol<Kind, 2>(s, c, plan.how));
+          if (plan.constant_ranks && plan_.ranks == 4) return void(good = run_protocol<Kind, 4>(s, c, plan.how));
+          if (plan.constant_ranks && plan_.ranks == 8) return void(good = run_protocol<Kind, 8>(s, c, plan.how));
+        }
+        good = run_protocol<Kind, 0>(s, c, plan.how);
+      });
+      return good;
     }
-    return false;
   }
 
   std::string check_one(int r, std::size_t i) {

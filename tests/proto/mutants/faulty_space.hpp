@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The thread space with one ordering fault planted. Each fault is one that a protocol's author could make and that
+// a processor with strong ordering hides; they exist to show that the tests under ThreadSanitizer would notice.
+#pragma once
+
+#include <string_view>
+
+#include "proto/thread_machine.hpp"
+
+namespace xyl::test {
+
+enum class ordering_fault {
+  none,
+  relaxed_post,         // a flag that does not carry what was written before it
+  relaxed_await,        // a flag that is seen without what was written before it
+  no_sync_before_post,  // one lane posts for a block whose lanes may still be writing
+  no_sync_after_await,  // lanes read what another lane has awaited, without meeting it
+  no_departure,         // headers are not waited for: nobody knows that the peers have left earlier calls
+  early_reuse,          // one slot instead of two
+};
+inline constexpr std::string_view fault_names[] = {
+    "none",         "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await",
+    "no_departure", "early_reuse"};
+
+template <ordering_fault Fault>
+class faulty_space : public thread_space {
+ public:
+  using thread_space::thread_space;
+
+  void post(flag* f, epoch_t e) {
+    thread_space::post(
+        f, e, Fault == ordering_fault::relaxed_post ? std::memory_order_relaxed : std::memory_order_release);
+  }
+  bool await(const flag* f, epoch_t e, waiting w) {
+    return thread_space::await(
+        f, e, w, Fault == ordering_fault::relaxed_await ? std::memory_order_relaxed : std::memory_order_acquire);
+  }
+  // Protocols call sync() by itself only before they post.
+  void sync() {
+    if constexpr (Fault != ordering_fault::no_sync_before_post) thread_space::sync();
+  }
+  bool all(bool mine) {
+    if constexpr (Fault == ordering_fault::no_sync_after_await) return mine;
+    return thread_space::all(mine);
+  }
+  template <int N>
+  bool get_all(const line* const (&lines)[N], std::uint32_t e, std::uint64_t (&data)[N], waiting w) {
+    if (Fault == ordering_fault::no_departure && w.what == phase::header) return true;
+    return thread_space::get_all(lines, e, data, w);
+  }
+};
+
+struct one_slot_layout : layout {
+  static constexpr unsigned slot(epoch_t) { return 0; }
+};
+
+// A fingerprint that equals everything: for headers that were not waited for.
+struct unchecked_fingerprint {
+  std::uint64_t value;
+  unchecked_fingerprint(std::uint64_t value = 0) : value(value) {}
+  operator std::uint64_t() const { return value; }
+  friend bool operator!=(std::uint64_t, const unchecked_fingerprint&) { return false; }
+};
+
+template <ordering_fault Fault>
+struct faulty_call : call<machine_capacity> {};
+
+template <>
+struct faulty_call<ordering_fault::early_reuse> : call<machine_capacity> {
+  one_slot_layout map;
+};
+
+template <>
+struct faulty_call<ordering_fault::no_departure> : call<machine_capacity> {
+  unchecked_fingerprint fingerprint;
+};
+
+}  // namespace xyl::test

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Runs one protocol with one planted fault: ordering_mutants FAULT PROTOCOL SEED. Built with ThreadSanitizer, whose
+// report (and exit code) is the outcome; wrong results are of no interest here, except without a fault. The script
+// catch_mutants runs all of them.
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+#include "proto/mutants/faulty_space.hpp"
+
+namespace xyl::test {
+namespace {
+
+// Bulk calls of different sizes, some with a call without data between them and the next user of their slot, which
+// is then larger: it writes where the earlier one may still be read.
+std::vector<call_plan> calls_for(protocol how, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<call_plan> calls;
+  for (int i = 0; i < 16; ++i) {
+    call_plan call;
+    call.how = i % 4 == 3 ? protocol::barrier : how;
+    call.count = call.how == protocol::barrier ? 0 : i % 8 >= 4 ? 300 + random() % 300 : 1 + random() % 60;
+    calls.push_back(call);
+  }
+  return calls;
+}
+
+template <ordering_fault Fault>
+int run(protocol how, std::uint64_t seed) {
+  machine_plan plan;
+  plan.ranks = 2 + static_cast<int>(seed % 2);
+  plan.lanes = 2;
+  plan.seed = seed;
+  plan.deadline = std::chrono::seconds(10);
+  thread_machine<faulty_space<Fault>, faulty_call<Fault>, float_sum_only> machine(plan);
+  const bool good = machine.run(calls_for(how, seed));
+  if constexpr (Fault == ordering_fault::none) {
+    const std::string wrong = good ? machine.check() : "a rank gave up";
+    if (!wrong.empty()) std::fprintf(stderr, "%s\n", wrong.c_str());
+    return !wrong.empty();
+  }
+  return 0;
+}
+
+int run_named(std::string_view fault, std::string_view how_name, std::uint64_t seed) {
+  protocol how = protocol::barrier;
+  for (const protocol p : all_reduces)
+    if (how_name == name_of(p)) how = p;
+  if (how == protocol::barrier) return 2;
+  using enum ordering_fault;
+  if (fault == "none") return run<none>(how, seed);
+  if (fault == "relaxed_post") return run<relaxed_post>(how, seed);
+  if (fault == "relaxed_await") return run<relaxed_await>(how, seed);
+  if (fault == "no_sync_before_post") return run<no_sync_before_post>(how, seed);
+  if (fault == "no_sync_after_await") return run<no_sync_after_await>(how, seed);
+  if (fault == "no_departure") return run<no_departure>(how, seed);
+  if (fault == "early_reuse") return run<early_reuse>(how, seed);
+  return 2;
+}
+
+}  // namespace
+}  // namespace xyl::test
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "list") {
+    for (const std::string_view name : xyl::test::fault_names) std::printf("%s\n", name.data());
+    return 0;
+  }
+  const int code = argc == 4 ? xyl::test::run_named(argv[1], argv[2], std::strtoull(argv[3], nullptr, 10)) : 2;
+  if (code == 2) std::fprintf(stderr, "usage: ordering_mutants FAULT packet|one_shot|two_shot|ring SEED\n");
+  return code;
+}
