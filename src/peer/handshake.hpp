@@ -7,8 +7,9 @@
 //   connector -> listener   memory: with the connector's memory
 //
 // Neither side hands out memory before the other has shown a half that it could know only from the group's
-// allgather, and nobody learns a half from this that allows it to play the other side. After that nothing is sent:
-// the socket stays open so that its end shows the end of the process.
+// allgather. The name is random and taken, so nobody in the same network namespace can pose as the listener; the
+// halves differ, so that a listener's own hello cannot be played back to it. After that nothing is sent: the socket
+// stays open so that its end shows the end of the process.
 #pragma once
 
 #include <array>

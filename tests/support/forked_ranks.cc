@@ -76,7 +76,8 @@ std::vector<process_end> forked_processes(int count, const std::function<void(in
     const pid_t child = ::fork();
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != parent) ::_exit(1);
+      // Gone before the line above? A parent in another process namespace shows as 0.
+      if (::getppid() != parent && ::getppid() != 0) ::_exit(1);
       body(i);
       std::fflush(nullptr);
       ::_exit(::testing::Test::HasFailure() ? 1 : 0);
