@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A build without CUDA: no process has a device.
+// The device half of a communicator in a build without CUDA: there is no device.
 #include "exec/device_side.hpp"
 
 namespace xyl {
 
 int device_side::current_device() { return -1; }
 
-result device_side::create(int, const layout&, std::byte*, std::size_t, std::int64_t, std::unique_ptr<device_side>&) {
-  return error(xylInternalError, "this build has no CUDA");
+result device_side::create(int, const layout&, std::byte*, std::size_t, std::int64_t,
+                           std::unique_ptr<device_side>& out) {
+  out.reset();
+  return error(xylInternalError, "this build has no CUDA, so no rank can have a device");
 }
 
 }  // namespace xyl

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moving and reducing bulk data, in units of 16 bytes: what the flagged protocols do between their flags. Staged data
-// is padded to whole units. The text below is for spaces with many lanes; a reduction that brings functions of its own
-// over whole ranges (the host's, see exec/host_reduction.hpp) is called instead.
+// Moving and reducing bulk data, in units of 16 bytes: what the flagged protocols do between their flags. Staged
+// data is padded to whole units. The text below is for spaces with many lanes; a reduction that brings functions of
+// its own over whole ranges (the host's, see exec/host_reduction.hpp) is called instead.
 #pragma once
 
 #include "proto/header.hpp"
@@ -22,7 +22,9 @@ XYL_FN unsigned per_unit(const R& red) {
 }
 
 template <class R>
-concept ranged_reduction = requires(const R& red) { red.reduce_range; };
+concept ranged_reduction = requires(const R& red) {
+  red.reduce_range;
+};
 
 // Where rank p's copy of what is being reduced lies: `staged` is unit 0 of the range.
 struct source {
@@ -37,8 +39,24 @@ XYL_FN std::uint64_t bytes_in(const R& red, const range units, std::uint64_t cou
   return first < end ? (end - first) * (16 / per_unit(red)) : 0;
 }
 
-// Copies units of the input to workspace offset `to` of ranks rank + first_step .. rank + last_step (mod ranks). All
-// ranks start with a different peer, so that no memory is everybody's target at once.
+// Units that a lane loads before it uses the first, where whole and aligned units follow each other: what keeps
+// enough loads in flight. The rest goes unit by unit.
+inline constexpr int bulk_unroll = 4;
+
+// The end of the units that lie whole and aligned in the user's buffer, at most units.end.
+template <class R>
+XYL_FN std::uint64_t whole_end(const R& red, const range units, std::uint64_t count, bool aligned) {
+  const std::uint64_t whole = aligned ? count / per_unit(red) : 0;
+  return whole < units.end ? whole : units.end;
+}
+
+XYL_FN const unit16* user_unit(const std::byte* buffer, std::uint64_t u) {
+  return reinterpret_cast<const unit16*>(buffer) + u;
+}
+XYL_FN unit16* user_unit(std::byte* buffer, std::uint64_t u) { return reinterpret_cast<unit16*>(buffer) + u; }
+
+// Copies units of the input to workspace offset `to` of ranks rank + first_step .. rank + last_step (mod ranks).
+// All ranks start with a different peer, so that no memory is everybody's target at once.
 template <class S, class Call, class R>
 XYL_FN void push_input(S& s, const Call& c, const R& red, range units, std::uint64_t to, int first_step,
                        int last_step) {
@@ -48,7 +66,21 @@ XYL_FN void push_input(S& s, const Call& c, const R& red, range units, std::uint
   } else {
     using T = typename R::element;
     const bool aligned = is_aligned(c.input, 16);
-    for (std::uint64_t u = units.begin + s.lane(); u < units.end; u += s.lanes()) {
+    const std::uint64_t whole = whole_end(red, units, c.count, aligned), lanes = s.lanes();
+    std::uint64_t u = units.begin + s.lane();
+    for (; u + (bulk_unroll - 1) * lanes < whole; u += bulk_unroll * lanes) {
+      unit16 data[bulk_unroll];
+#pragma unroll
+      for (int i = 0; i < bulk_unroll; ++i) data[i] = s.load16(user_unit(c.input, u + i * lanes));
+#pragma unroll
+      for (int k = first_step; k <= last_step; ++k) {
+        const int p = c.rank + k < c.ranks ? c.rank + k : c.rank + k - c.ranks;
+#pragma unroll
+        for (int i = 0; i < bulk_unroll; ++i)
+          s.store16(at<unit16>(c, p, to) + (u + i * lanes - units.begin), data[i]);
+      }
+    }
+    for (; u < units.end; u += lanes) {
       const auto data = load_user<T, unit16>(c.input, u * per_unit(red), c.count, aligned);
 #pragma unroll
       for (int k = first_step; k <= last_step; ++k) {
@@ -72,11 +104,111 @@ XYL_FN void deliver(S& s, const Call& c, const R& red, range units, std::uint64_
     using T = typename R::element;
     const bool aligned = is_aligned(c.output, 16);
     const unit16* const staged = at<const unit16>(c, c.rank, from);
-    for (std::uint64_t u = units.begin + s.lane(); u < units.end; u += s.lanes()) {
+    const std::uint64_t whole = whole_end(red, units, c.count, aligned), lanes = s.lanes();
+    std::uint64_t u = units.begin + s.lane();
+    for (; u + (bulk_unroll - 1) * lanes < whole; u += bulk_unroll * lanes) {
+      unit16 data[bulk_unroll];
+#pragma unroll
+      for (int i = 0; i < bulk_unroll; ++i) data[i] = s.load_peer16(staged + (u + i * lanes - units.begin));
+#pragma unroll
+      for (int i = 0; i < bulk_unroll; ++i) {
+        if (forward >= 0) s.store16(at<unit16>(c, forward, to) + (u + i * lanes - units.begin), data[i]);
+        s.store16(user_unit(c.output, u + i * lanes), data[i]);
+      }
+    }
+    for (; u < units.end; u += lanes) {
       const unit16 data = s.load_peer16(staged + (u - units.begin));
       if (forward >= 0) s.store16(at<unit16>(c, forward, to) + (u - units.begin), data);
       store_user<T>(c.output, u * per_unit(red), c.count, aligned, data);
     }
+  }
+}
+
+// A message in as many shares as there are ranks, and the part of each share that one block deals with; in units,
+// all but the last shares whole.
+struct shares {
+  std::uint64_t size;   // of a share
+  std::uint64_t total;  // of the message
+  range part;           // inside a share
+
+  // This part of rank p's share.
+  XYL_FN range of(int p) const {
+    const std::uint64_t begin = size * static_cast<unsigned>(p);
+    return {at_most_total(begin + part.begin), at_most_total(begin + part.end)};
+  }
+  // The same from unit `inside` of the part on.
+  XYL_FN range rest_of(int p, std::uint64_t inside) const {
+    const range r = of(p);
+    return {r.begin + inside < r.end ? r.begin + inside : r.end, r.end};
+  }
+  // How many units of this part, from its beginning, are whole in the user's buffer in all shares.
+  XYL_FN std::uint64_t whole(std::uint64_t whole_units, int ranks) const {
+    const std::uint64_t before = size * static_cast<unsigned>(ranks - 1) + part.begin;
+    const std::uint64_t left = whole_units > before ? whole_units - before : 0;
+    return left < part.size() ? left : part.size();
+  }
+
+ private:
+  XYL_FN std::uint64_t at_most_total(std::uint64_t u) const { return u < total ? u : total; }
+};
+
+// Copies this block's part of each peer's share to workspace offset `to` of that peer. Where the number of ranks is
+// a constant, a lane loads for all peers before it stores for any.
+template <class S, class Call, class R>
+XYL_FN void push_shares(S& s, const Call& c, const R& red, const shares& cut, std::uint64_t to) {
+  const int ranks = R::ranks ? R::ranks : c.ranks;
+  std::uint64_t done = 0;
+  if constexpr (R::ranks != 0) {
+    if (is_aligned(c.input, 16)) done = cut.whole(c.count / per_unit(red), ranks);
+    for (std::uint64_t x = s.lane(); x < done; x += s.lanes()) {
+      unit16 data[R::ranks - 1];
+#pragma unroll
+      for (int k = 1; k < R::ranks; ++k) {
+        const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
+        data[k - 1] = s.load16(user_unit(c.input, cut.size * static_cast<unsigned>(p) + cut.part.begin + x));
+      }
+#pragma unroll
+      for (int k = 1; k < R::ranks; ++k) {
+        const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
+        s.store16(at<unit16>(c, p, to) + x, data[k - 1]);
+      }
+    }
+    if (done == cut.part.size()) return;
+  }
+#pragma unroll 1
+  for (int k = 1; k < ranks; ++k) {
+    const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
+    push_input(s, c, red, cut.rest_of(p, done), to + done * 16, k, k);
+  }
+}
+
+// Copies this block's part of each peer's share, which lies at workspace offset from(p) of this rank, to the
+// output.
+template <class S, class Call, class R, class From>
+XYL_FN void deliver_shares(S& s, const Call& c, const R& red, const shares& cut, From from) {
+  const int ranks = R::ranks ? R::ranks : c.ranks;
+  std::uint64_t done = 0;
+  if constexpr (R::ranks != 0) {
+    if (is_aligned(c.output, 16)) done = cut.whole(c.count / per_unit(red), ranks);
+    for (std::uint64_t x = s.lane(); x < done; x += s.lanes()) {
+      unit16 data[R::ranks - 1];
+#pragma unroll
+      for (int k = 1; k < R::ranks; ++k) {
+        const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
+        data[k - 1] = s.load_peer16(at<const unit16>(c, c.rank, from(p)) + x);
+      }
+#pragma unroll
+      for (int k = 1; k < R::ranks; ++k) {
+        const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
+        s.store16(user_unit(c.output, cut.size * static_cast<unsigned>(p) + cut.part.begin + x), data[k - 1]);
+      }
+    }
+    if (done == cut.part.size()) return;
+  }
+#pragma unroll 1
+  for (int k = 1; k < ranks; ++k) {
+    const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
+    deliver(s, c, red, cut.rest_of(p, done), from(p) + done * 16);
   }
 }
 
@@ -90,8 +222,11 @@ XYL_FN void combine_unit(const R& red, bool is_first, const unit16& data,
   for (int h = 0; h < 2; ++h) {
     typename R::accumulator value[R::per_word];
     R::codec::decode(words[h], value);
+    if (is_first)
 #pragma unroll
-    for (int k = 0; k < R::per_word; ++k) acc[h][k] = is_first ? value[k] : red.combine(acc[h][k], value[k]);
+      for (int k = 0; k < R::per_word; ++k) acc[h][k] = value[k];
+    else
+      red.accumulate(acc[h], value);
   }
 }
 
@@ -110,11 +245,29 @@ XYL_FN unit16 finish_unit(const R& red, bool is_last, typename R::accumulator (&
   return data;
 }
 
-// Peers looked at together where the number of ranks is not a constant.
+// Peers looked at together where the number of ranks is not a constant, or the units are not whole and aligned.
 inline constexpr int bulk_batch = 4;
 
-// Reduces units of all ranks in rank order. This rank's come from the input; rank p's from workspace offset from(p) of
-// this rank. The result goes to the output and, if `share` is set, to workspace offset `to` of every peer.
+// Combines unit `u` of ranks [first, first + N) into acc, in rank order; `staged`: its number in the peers'
+// regions.
+template <int N, class S, class Call, class R, class From>
+XYL_FN void reduce_peers(S& s, const Call& c, const R& red, int first, int ranks, std::uint64_t u,
+                         std::uint64_t staged, bool aligned, From from,
+                         typename R::accumulator (&acc)[2][R::per_word]) {
+  const auto load = [&](int p) {
+    if (p == c.rank) return load_user<typename R::element, unit16>(c.input, u * per_unit(red), c.count, aligned);
+    return p < ranks ? s.load_peer16(at<const unit16>(c, c.rank, from(p)) + staged) : unit16{};
+  };
+  unit16 data[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) data[i] = load(first + i);
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    if (first + i < ranks) combine_unit(red, first + i == 0, data[i], acc);
+}
+
+// Reduces units of all ranks in rank order. This rank's come from the input; rank p's from workspace offset from(p)
+// of this rank. The result goes to the output and, if `share` is set, to workspace offset `to` of every peer.
 template <class S, class Call, class R, class From>
 XYL_FN void reduce_in_rank_order(S& s, const Call& c, const R& red, range units, From from, bool share = false,
                                  std::uint64_t to = 0) {
@@ -122,29 +275,48 @@ XYL_FN void reduce_in_rank_order(S& s, const Call& c, const R& red, range units,
     red.reduce_all(s, c, units, from, share, to);
   } else {
     using T = typename R::element;
-    constexpr int batch = R::ranks ? R::ranks : bulk_batch;
     const int ranks = R::ranks ? R::ranks : c.ranks;
     const bool in_aligned = is_aligned(c.input, 16), out_aligned = is_aligned(c.output, 16);
-    for (std::uint64_t u = units.begin + s.lane(); u < units.end; u += s.lanes()) {
-      typename R::accumulator acc[2][R::per_word] = {};
-      for (int first = 0; first < ranks; first += batch) {
-        unit16 data[batch];
+    const std::uint64_t lanes = s.lanes();
+    std::uint64_t u = units.begin + s.lane();
+    if constexpr (R::ranks != 0) {
+      constexpr int batch = R::ranks, unroll = batch < 8 ? 8 / batch : 1;
+      const std::uint64_t whole = whole_end(red, units, c.count, in_aligned && out_aligned);
+      for (; u + (unroll - 1) * lanes < whole; u += unroll * lanes) {
+        unit16 data[unroll][batch];
 #pragma unroll
-        for (int i = 0; i < batch; ++i) {
-          const int p = first + i;
-          if (p == c.rank)
-            data[i] = load_user<T, unit16>(c.input, u * per_unit(red), c.count, in_aligned);
-          else if (p < ranks)
-            data[i] = s.load_peer16(at<const unit16>(c, c.rank, from(p)) + (u - units.begin));
+        for (int j = 0; j < unroll; ++j)
+#pragma unroll
+          for (int p = 0; p < batch; ++p)
+            data[j][p] = p == c.rank
+                             ? s.load16(user_unit(c.input, u + j * lanes))
+                             : s.load_peer16(at<const unit16>(c, c.rank, from(p)) + (u + j * lanes - units.begin));
+#pragma unroll
+        for (int j = 0; j < unroll; ++j) {
+          typename R::accumulator acc[2][R::per_word] = {};
+#pragma unroll
+          for (int p = 0; p < batch; ++p) combine_unit(red, p == 0, data[j][p], acc);
+          data[j][0] = finish_unit(red, true, acc);
+          s.store16(user_unit(c.output, u + j * lanes), data[j][0]);
         }
+        if (share)
 #pragma unroll
-        for (int i = 0; i < batch; ++i)
-          if (first + i < ranks) combine_unit(red, first + i == 0, data[i], acc);
+          for (int k = 1; k < ranks; ++k) {
+            const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
+#pragma unroll
+            for (int j = 0; j < unroll; ++j)
+              s.store16(at<unit16>(c, p, to) + (u + j * lanes - units.begin), data[j][0]);
+          }
       }
+    }
+    for (; u < units.end; u += lanes) {
+      typename R::accumulator acc[2][R::per_word] = {};
+      for (int first = 0; first < ranks; first += bulk_batch)
+        reduce_peers<bulk_batch>(s, c, red, first, ranks, u, u - units.begin, in_aligned, from, acc);
       const unit16 sum = finish_unit(red, true, acc);
       store_user<T>(c.output, u * per_unit(red), c.count, out_aligned, sum);
       if (share)
-#pragma unroll
+#pragma unroll 1
         for (int k = 1; k < ranks; ++k) {
           const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
           s.store16(at<unit16>(c, p, to) + (u - units.begin), sum);
@@ -153,8 +325,8 @@ XYL_FN void reduce_in_rank_order(S& s, const Call& c, const R& red, range units,
   }
 }
 
-// One step of a ring: what arrived at workspace offset `from` of this rank op this rank's input goes to offset `to` of
-// `next`; in the last step (`finished`) it is the result, and goes to the output too.
+// One step of a ring: what arrived at workspace offset `from` of this rank op this rank's input goes to offset `to`
+// of `next`; in the last step (`finished`) it is the result, and goes to the output too.
 template <class S, class Call, class R>
 XYL_FN void reduce_and_forward(S& s, const Call& c, const R& red, range units, std::uint64_t from, int next,
                                std::uint64_t to, bool finished) {

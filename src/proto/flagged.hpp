@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Allreduce with bulk data and one flag per (source, block): one-shot, two-shot and ring. Data is written with plain
-// stores; the flag's release and the reader's acquire order it. A block's flag covers what that block wrote, and block
-// b of the reader reads nothing else, so no wait is wider than it must be.
+// Allreduce with bulk data and one flag per (source, block): one-shot, two-shot and ring. Data is written with
+// plain stores; the flag's release and the reader's acquire order it. A block's flag covers what that block wrote,
+// and block b of the reader reads nothing else, so no wait is wider than it must be.
 #pragma once
 
 #include "proto/bulk.hpp"
@@ -36,58 +36,45 @@ XYL_FN bool one_shot_allreduce_block(S& s, const Call& c, const R& red) {
   const int ranks = R::ranks ? R::ranks : c.ranks;
   const range mine = part_of(units_of(c.count, per_unit(red)), s.blocks(), s.block());
   put_headers(s, c);
-  push_input(s, c, red, mine, c.map.bulk_offset(slot, static_cast<unsigned>(c.rank)) + mine.begin * 16, 1, ranks - 1);
+  push_input(s, c, red, mine, c.map.bulk_offset(slot, static_cast<unsigned>(c.rank)) + mine.begin * 16, 1,
+             ranks - 1);
   post_all(s, c, flag_family::one_shot);
   const bool come = check_headers(s, c) && await_all(s, c, flag_family::one_shot, phase::one_shot);
   if (!s.all(come)) return false;
-  reduce_in_rank_order(s, c, red, mine, [&](int p) {
-    return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + mine.begin * 16;
-  });
+  reduce_in_rank_order(s, c, red, mine,
+                       [&](int p) { return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + mine.begin * 16; });
   return true;
 }
 
-// Two-shot: share p of every rank goes to rank p, which reduces it and gives the result to all. The gathered results
-// lie behind the scattered shares in each region: an owner may be a whole phase ahead of its peers.
+// Two-shot: share p of every rank goes to rank p, which reduces it and gives the result to all. The gathered
+// results lie behind the scattered shares in each region: an owner may be a whole phase ahead of its peers.
 template <class S, class Call, class R>
 XYL_FN bool two_shot_allreduce_block(S& s, const Call& c, const R& red) {
   const unsigned slot = c.map.slot(s.epoch());
   const int ranks = R::ranks ? R::ranks : c.ranks;
   const std::uint64_t total = units_of(c.count, per_unit(red));
   const std::uint64_t share = part_of(total, static_cast<unsigned>(ranks), 0).size();
-  // This block's part of rank p's share.
-  const auto units = [&](int p) {
-    const range whole = part_of(total, static_cast<unsigned>(ranks), static_cast<unsigned>(p));
-    const range part = part_of(share, s.blocks(), s.block());
-    const std::uint64_t begin = whole.begin + part.begin, end = whole.begin + part.end;
-    return range{begin < whole.end ? begin : whole.end, end < whole.end ? end : whole.end};
+  const shares cut{share, total, part_of(share, s.blocks(), s.block())};
+  const auto scattered = [&](int p) {
+    return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + cut.part.begin * 16;
   };
-  const std::uint64_t inside = part_of(share, s.blocks(), s.block()).begin * 16;
-  const auto scattered = [&](int p) { return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + inside; };
   const auto gathered = [&](int p) { return scattered(p) + share * 16; };
 
   put_headers(s, c);
-#pragma unroll
-  for (int k = 1; k < ranks; ++k) {
-    const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
-    push_input(s, c, red, units(p), scattered(c.rank), k, k);
-  }
+  push_shares(s, c, red, cut, scattered(c.rank));
   post_all(s, c, flag_family::scatter);
   const bool come = check_headers(s, c) && await_all(s, c, flag_family::scatter, phase::scatter);
   if (!s.all(come)) return false;
-  reduce_in_rank_order(s, c, red, units(c.rank), scattered, true, gathered(c.rank));
+  reduce_in_rank_order(s, c, red, cut.of(c.rank), scattered, true, gathered(c.rank));
   post_all(s, c, flag_family::gather);
   if (!s.all(await_all(s, c, flag_family::gather, phase::gather))) return false;
-#pragma unroll
-  for (int k = 1; k < ranks; ++k) {
-    const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
-    deliver(s, c, red, units(p), gathered(p));
-  }
+  deliver_shares(s, c, red, cut, gathered);
   return true;
 }
 
-// Ring: 2 (ranks - 1) steps, each with staging and a flag of its own, so that no step waits for a credit. In the first
-// half a share travels the ring and is added to; it starts at the rank after its owner and ends at its owner (share p
-// is finished by rank p). In the second half the finished shares travel on.
+// Ring: 2 (ranks - 1) steps, each with staging and a flag of its own, so that no step waits for a credit. In the
+// first half a share travels the ring and is added to; it starts at the rank after its owner and ends at its owner
+// (share p is finished by rank p). In the second half the finished shares travel on.
 template <class S, class Call, class R>
 XYL_FN bool ring_allreduce_block(S& s, const Call& c, const R& red) {
   const epoch_t e = s.epoch();
@@ -96,14 +83,9 @@ XYL_FN bool ring_allreduce_block(S& s, const Call& c, const R& red) {
   const int previous = c.rank > 0 ? c.rank - 1 : ranks - 1;
   const std::uint64_t total = units_of(c.count, per_unit(red));
   const std::uint64_t share = part_of(total, static_cast<unsigned>(ranks), 0).size();
-  const range part = part_of(share, s.blocks(), s.block());
-  const auto units = [&](int p) {
-    const range whole = part_of(total, static_cast<unsigned>(ranks), static_cast<unsigned>(p));
-    const std::uint64_t begin = whole.begin + part.begin, end = whole.begin + part.end;
-    return range{begin < whole.end ? begin : whole.end, end < whole.end ? end : whole.end};
-  };
+  const shares cut{share, total, part_of(share, s.blocks(), s.block())};
   const auto staged = [&](int step) {
-    return c.map.bulk_offset(c.map.slot(e), 0) + (static_cast<std::uint64_t>(step) * share + part.begin) * 16;
+    return c.map.bulk_offset(c.map.slot(e), 0) + (static_cast<std::uint64_t>(step) * share + cut.part.begin) * 16;
   };
   const auto post = [&](int step) {
     s.sync();  // the lane that posts speaks for the stores of all lanes
@@ -113,27 +95,28 @@ XYL_FN bool ring_allreduce_block(S& s, const Call& c, const R& red) {
   const auto await = [&](int step) {
     bool good = true;
     if (s.lane() == 0)
-      good = s.await(at<const flag>(c, c.rank, c.map.flag_offset(flag_family::ring, static_cast<unsigned>(step),
-                                                                 s.block())),
-                     e, waiting{previous, phase::ring});
+      good = s.await(
+          at<const flag>(c, c.rank, c.map.flag_offset(flag_family::ring, static_cast<unsigned>(step), s.block())),
+          e, waiting{previous, phase::ring});
     return s.all(good);
   };
   const auto behind = [&](int distance) { return (c.rank - distance + 2 * ranks) % ranks; };
 
   put_headers(s, c);
-  push_input(s, c, red, units(behind(1)), staged(0), 1, 1);
+  push_input(s, c, red, cut.of(behind(1)), staged(0), 1, 1);
   post(0);
   if (!s.all(check_headers(s, c))) return false;
   for (int step = 1; step < ranks; ++step) {
     if (!await(step - 1)) return false;
     const bool finished = step == ranks - 1;
-    reduce_and_forward(s, c, red, units(behind(step + 1)), staged(step - 1), next, staged(step), finished);
+    reduce_and_forward(s, c, red, cut.of(behind(step + 1)), staged(step - 1), next, staged(step), finished);
     post(step);
   }
   for (int step = ranks; step <= 2 * ranks - 2; ++step) {
     if (!await(step - 1)) return false;
     const bool last = step == 2 * ranks - 2;
-    deliver(s, c, red, units(behind(step + 1 - ranks)), staged(step - 1), last ? -1 : next, last ? 0 : staged(step));
+    deliver(s, c, red, cut.of(behind(step + 1 - ranks)), staged(step - 1), last ? -1 : next,
+            last ? 0 : staged(step));
     if (!last) post(step);
   }
   return true;

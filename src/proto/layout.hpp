@@ -75,6 +75,8 @@ struct control_block {
     std::uint32_t entered;  // blocks that have begun, ever (wraps)
     std::uint32_t base;     // `entered` when the current call began
     std::uint32_t left;     // blocks that have ended, ever (wraps)
+    std::uint32_t recorder;  // device: 1 once a lane was elected to fill the give_up_record
+    std::uint64_t turn;      // device: stands for epoch, entered, base and left in one word, see turn.hpp
   } call;                   // written by the owner alone
   struct alignas(128) {
     std::uint64_t word;  // see poison

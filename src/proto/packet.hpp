@@ -35,9 +35,11 @@ XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ran
   for (int i = 0; i < N; ++i) {
     typename R::accumulator value[R::per_word];
     R::codec::decode(words[i], value);
-    if (first + i < ranks)
+    if (first + i == 0)
 #pragma unroll
-      for (int k = 0; k < R::per_word; ++k) acc[k] = first + i == 0 ? value[k] : red.combine(acc[k], value[k]);
+      for (int k = 0; k < R::per_word; ++k) acc[k] = value[k];
+    else if (first + i < ranks)
+      red.accumulate(acc, value);
   }
   return true;
 }

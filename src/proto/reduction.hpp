@@ -70,6 +70,19 @@ struct bit_xor {
 
 }  // namespace operation
 
+// For averages. Integers divide towards zero, in a type that holds the divisor too.
+template <class T>
+XYL_FN T divide(T a, std::uint32_t divisor) {
+  if constexpr (!std::is_integral_v<T>)
+    return a / static_cast<T>(divisor);
+  else if constexpr (sizeof(T) == 8)
+    return static_cast<T>(a / static_cast<T>(divisor));
+  else if constexpr (std::is_signed_v<T>)  // a number of ranks is far below 2^31
+    return static_cast<T>(static_cast<std::int32_t>(a) / static_cast<std::int32_t>(divisor));
+  else
+    return static_cast<T>(static_cast<std::uint32_t>(a) / divisor);
+}
+
 // Ranks: their number where it is a compile-time constant, else 0. Codec: see element.hpp.
 template <class Codec, class Operation, int Ranks = 0>
 struct reduction {
@@ -83,12 +96,13 @@ struct reduction {
   std::uint32_t divisor = 1;
 
   XYL_FN accumulator combine(accumulator a, accumulator b) const { return Operation::combine(a, b); }
-  XYL_FN accumulator finish(accumulator a) const {
-    // Integers divide in 64 bits: the divisor may not fit the element.
-    using wide = std::conditional_t<!std::is_integral_v<accumulator>, accumulator,
-                                    std::conditional_t<std::is_signed_v<accumulator>, std::int64_t, std::uint64_t>>;
-    return divisor == 1 ? a : static_cast<accumulator>(static_cast<wide>(a) / static_cast<wide>(divisor));
+  // acc[k] = acc[k] op value[k]: what the protocols call, so that an operation chosen at run time is chosen once.
+  template <int Count>
+  XYL_FN void accumulate(accumulator (&acc)[Count], const accumulator (&value)[Count]) const {
+#pragma unroll
+    for (int k = 0; k < Count; ++k) acc[k] = combine(acc[k], value[k]);
   }
+  XYL_FN accumulator finish(accumulator a) const { return divisor == 1 ? a : divide(a, divisor); }
 };
 
 }  // namespace xyl

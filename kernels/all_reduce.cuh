@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The thin shell around a protocol: a __global__ function that makes a space and a reduction and calls the
+// protocol's text. The arguments stay in constant memory (__grid_constant__): nothing copies them.
+#pragma once
+
+#include "kernels/cuda_space.cuh"
+#include "kernels/kernel_table.hpp"
+#include "kernels/reduction_cuda.cuh"
+
+namespace xyl {
+
+// The most lanes of a block. What looks at eight peers at once needs registers, and so does a packet, whose peers'
+// lines are all in flight together. Two blocks of this size fit a multiprocessor of every generation, which bounds
+// the registers.
+template <class Protocol, int Ranks>
+inline constexpr unsigned most_lanes = Protocol::is_flagged&& Ranks < 8 ? 384 : 256;
+
+// Protocol: a struct with a static run(space, call, reduction). Ranks: 0 for any.
+template <class Protocol, class T, int Ranks>
+__global__ void __launch_bounds__(most_lanes<Protocol, Ranks>, 2)
+    all_reduce_kernel(const __grid_constant__ kernel_arguments<argument_capacity(Ranks)> given) {
+  __shared__ block_state state;
+  cuda_space space(given, state);
+  if constexpr (Ranks == 0) {
+    const call_record& record = given.what.record;
+    const std::uint32_t divisor = record.operation == xylAvg ? static_cast<std::uint32_t>(given.what.ranks) : 1;
+    Protocol::run(space, given.what, any_reduction<T>{record.operation, divisor});
+  } else {
+    Protocol::run(space, given.what, sum_of<T, Ranks>{});
+  }
+}
+
+template <class Protocol, class T, int Ranks>
+kernel handle_of() {
+  return {reinterpret_cast<const void*>(all_reduce_kernel<Protocol, T, Ranks>), most_lanes<Protocol, Ranks>,
+          argument_capacity(Ranks)};
+}
+
+template <class Protocol, class T, bool Fixed = has_fixed_ranks<T>>
+kernel_family family_of() {
+  kernel_family family;
+  family.any = handle_of<Protocol, T, 0>();
+  if constexpr (Fixed)
+    family.fixed = {handle_of<Protocol, T, 2>(), handle_of<Protocol, T, 4>(), handle_of<Protocol, T, 8>()};
+  return family;
+}
+
+}  // namespace xyl

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a kernel is given, by value: the call, and what its waits need to give up. Compiles with any compiler; the
+// host fills it, see exec/device_side_cuda.cc.
+#pragma once
+
+#include "proto/call.hpp"
+
+namespace xyl {
+
+// Kernels made for a number of ranks have small arguments; the others take as many ranks as a device side may have.
+constexpr int argument_capacity(int fixed_ranks) { return fixed_ranks ? fixed_ranks : 64; }
+
+template <int Capacity>
+struct kernel_arguments {
+  call<Capacity> what;
+  control_block* host_control = nullptr;  // as the device reaches it
+  std::uint64_t deadline_ns = 0;          // the longest wait
+};
+
+}  // namespace xyl

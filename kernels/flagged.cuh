@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Kernels of the flagged protocols; instantiated per type by kernels/flagged_*.cu.
+#pragma once
+
+#include "kernels/all_reduce.cuh"
+#include "proto/flagged.hpp"
+
+namespace xyl {
+
+struct one_shot_protocol {
+  static constexpr bool is_flagged = true;
+  template <class S, class Call, class R>
+  static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
+    one_shot_allreduce(s, c, red);
+  }
+};
+struct two_shot_protocol {
+  static constexpr bool is_flagged = true;
+  template <class S, class Call, class R>
+  static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
+    two_shot_allreduce(s, c, red);
+  }
+};
+struct ring_protocol {
+  static constexpr bool is_flagged = true;
+  template <class S, class Call, class R>
+  static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
+    ring_allreduce(s, c, red);
+  }
+};
+
+template <class T>
+flagged_families flagged_kernels() {
+  // A ring looks at one peer at a time, so a constant number of ranks gains it nothing.
+  return {family_of<one_shot_protocol, T>(), family_of<two_shot_protocol, T>(),
+          family_of<ring_protocol, T, false>()};
+}
+
+}  // namespace xyl

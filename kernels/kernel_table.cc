@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/kernel_table.hpp"
+
+#include <vector>
+
+#include "kernels/arguments.hpp"
+
+namespace xyl {
+namespace {
+
+struct type_entry {
+  xylDataType_t type;
+  std::array<kernel_family, algorithms> family;  // by algorithm
+};
+
+template <class T>
+type_entry entry(xylDataType_t type) {
+  const flagged_families flagged = flagged_kernels<T>();
+  return {type, {packet_kernels<T>(), flagged.one_shot, flagged.two_shot, flagged.ring}};
+}
+
+const std::array<type_entry, 14>& table() {
+  static const std::array<type_entry, 14> all = {
+      entry<std::int8_t>(xylInt8),       entry<std::uint8_t>(xylUint8),     entry<std::int16_t>(xylInt16),
+      entry<std::uint16_t>(xylUint16),   entry<std::int32_t>(xylInt32),     entry<std::uint32_t>(xylUint32),
+      entry<std::int64_t>(xylInt64),     entry<std::uint64_t>(xylUint64),   entry<float16>(xylFloat16),
+      entry<bfloat16>(xylBfloat16),      entry<float>(xylFloat32),          entry<double>(xylFloat64),
+      entry<float8_e4m3>(xylFloat8e4m3), entry<float8_e5m2>(xylFloat8e5m2),
+  };
+  return all;
+}
+
+}  // namespace
+
+kernel choose_kernel(algorithm how, xylDataType_t type, xylRedOp_t operation, int ranks) {
+  for (const type_entry& e : table()) {
+    if (e.type != type) continue;
+    const kernel_family& family = e.family[static_cast<std::size_t>(how)];
+    const int fixed = ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : -1;
+    return operation == xylSum && fixed >= 0 && family.fixed[fixed].function ? family.fixed[fixed] : family.any;
+  }
+  return {};
+}
+
+std::span<const kernel> all_kernels() {
+  static const std::vector<kernel> all = [] {
+    std::vector<kernel> list;
+    for (const type_entry& e : table())
+      for (const kernel_family& family : e.family) {
+        list.push_back(family.any);
+        for (const kernel& fixed : family.fixed)
+          if (fixed.function) list.push_back(fixed);
+      }
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace xyl

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Which kernels exist, by type and algorithm, as handles for the CUDA runtime. Compiles with any compiler. The
+// functions packet_kernels and flagged_kernels are instantiated in kernels/*.cu, one file for each type and family.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "proto/algorithm.hpp"
+#include "proto/element.hpp"
+#include "xylem/xylem.h"
+
+namespace xyl {
+
+struct kernel {
+  const void* function = nullptr;  // for the CUDA runtime
+  unsigned most_lanes = 0;         // threads of a block
+  int capacity = 0;                // of its kernel_arguments
+};
+
+// One protocol for one type. `fixed` are the sums for 2, 4 and 8 ranks, null where they do not exist.
+struct kernel_family {
+  kernel any;
+  std::array<kernel, 3> fixed;
+};
+
+// Types for which sums are built for a constant number of ranks.
+template <class T>
+inline constexpr bool has_fixed_ranks =
+    std::is_same_v<T, float> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+
+template <class T>
+kernel_family packet_kernels();
+
+struct flagged_families {
+  kernel_family one_shot, two_shot, ring;
+};
+template <class T>
+flagged_families flagged_kernels();
+
+// function is null for a type that does not exist.
+kernel choose_kernel(algorithm how, xylDataType_t type, xylRedOp_t operation, int ranks);
+
+// Every kernel once.
+std::span<const kernel> all_kernels();
+
+}  // namespace xyl

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Kernels of the packet protocol; instantiated per type by kernels/packet_*.cu.
+#pragma once
+
+#include "kernels/all_reduce.cuh"
+#include "proto/packet.hpp"
+
+namespace xyl {
+
+struct packet_protocol {
+  static constexpr bool is_flagged = false;
+  template <class S, class Call, class R>
+  static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
+    packet_allreduce(s, c, red);
+  }
+};
+
+template <class T>
+kernel_family packet_kernels() {
+  return family_of<packet_protocol, T>();
+}
+
+}  // namespace xyl

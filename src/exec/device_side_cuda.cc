@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The device half of a communicator with CUDA. All memory, events and code that a launch needs exist after
+// connect(): a launch allocates nothing and loads nothing, so it can be captured, and cannot wait behind a kernel
+// that waits for this rank. Relies on one lock per communicator in the caller.
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "exec/device_side.hpp"
+#include "exec/stream_order.hpp"
+#include "kernels/arguments.hpp"
+#include "kernels/kernel_table.hpp"
+#include "proto/partition.hpp"
+#include "proto/turn.hpp"
+
+namespace xyl {
+namespace {
+
+static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(device_handle::ipc));
+static_assert(device_capacity == argument_capacity(0));
+
+using process_token = std::array<std::uint8_t, 16>;
+
+// The same for all ranks of this process, different for all others.
+const process_token& token_of_process() {
+  static const process_token token = [] {
+    process_token t{};
+    for (std::size_t have = 0; have < t.size();) {
+      const ssize_t got = ::getrandom(t.data() + have, t.size() - have, 0);
+      if (got > 0) have += static_cast<std::size_t>(got);
+    }
+    return t;
+  }();
+  return token;
+}
+
+// Every kernel loaded, and how many blocks of any of them the whole device holds at once. Under MPS the number of
+// multiprocessors is what this client may use.
+result load_kernels(int device, int& max_blocks) {
+  int multiprocessors = 0;
+  XYL_TRY(cuda_result(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+                      "cudaDeviceGetAttribute"));
+  int fewest = 0;
+  for (const kernel& k : all_kernels()) {
+    // Lazy loading at the first launch may wait for a kernel that runs, which may wait for this launch.
+    cudaFuncAttributes attributes;
+    if (const cudaError_t status = cudaFuncGetAttributes(&attributes, k.function); status != cudaSuccess)
+      return error(cuda_result(status, "cudaFuncGetAttributes").code(),
+                   "this library has no code for the GPU of this rank (%s); configure --with-cuda-arch=LIST",
+                   cudaGetErrorString(status));
+    int blocks = 0;
+    XYL_TRY(cuda_result(
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k.function, static_cast<int>(k.most_lanes), 0),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
+    fewest = fewest == 0 ? blocks : std::min(fewest, blocks);
+  }
+  max_blocks = fewest * multiprocessors;
+  return {};
+}
+
+class cuda_device_side final : public device_side {
+ public:
+  cuda_device_side(int device, const layout& map, std::int64_t deadline_ns)
+      : device_(device), map_(map), deadline_ns_(deadline_ns) {}
+  ~cuda_device_side() override {
+    const device_scope scope(device_);
+    disconnect();
+    if (workspace_) (void)cudaFree(workspace_);
+    if (registered_) (void)cudaHostUnregister(registered_);
+    (void)cudaGetLastError();
+  }
+
+  result initialise(std::byte* host_control, std::size_t host_bytes);
+  const device_handle& handle() const override { return handle_; }
+  result connect(std::span<const device_handle> all, int rank) override;
+  memory_kind classify(const void* pointer) const override;
+  result all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count, const call_record& record,
+                    xylStream_t stream) override;
+  result drain() override {
+    const device_scope scope(device_);
+    XYL_TRY(scope.status());
+    return order_.drain();
+  }
+  void disconnect() override {
+    const device_scope scope(device_);
+    for (void* mapped : mapped_) (void)cudaIpcCloseMemHandle(mapped);
+    mapped_.clear();
+  }
+
+ private:
+  result open_peer(const device_handle& peer, int p, std::byte*& workspace);
+  unsigned lanes_for(const kernel& k, const device_launch& how, xylDataType_t type, std::uint64_t count) const;
+  template <int Capacity>
+  result launch(const kernel& k, const device_launch& how, unsigned lanes, kernel_arguments<Capacity> arguments,
+                cudaStream_t stream);
+
+  const int device_;
+  const layout map_;
+  const std::int64_t deadline_ns_;
+  int rank_ = -1;
+  std::byte* workspace_ = nullptr;
+  std::byte* registered_ = nullptr;        // this rank's host control page
+  control_block* host_control_ = nullptr;  // the same as the device reaches it
+  std::vector<void*> mapped_;              // other processes' workspaces
+  std::vector<std::byte*> peers_;          // by rank
+  device_handle handle_{};
+  stream_order order_;
+};
+
+result cuda_device_side::initialise(std::byte* host_control, std::size_t host_bytes) {
+  const device_scope scope(device_);
+  XYL_TRY(scope.status());
+  XYL_TRY(load_kernels(device_, handle_.max_blocks));
+
+  // An allocation of 2 MB or more is not shared with others of this process, so that nothing else is exported with
+  // it.
+  const std::size_t bytes = std::max<std::size_t>(map_.bytes, 2u << 20);
+  void* allocated = nullptr;
+  XYL_TRY(cuda_result(cudaMalloc(&allocated, bytes), "cudaMalloc of the workspace"));
+  workspace_ = static_cast<std::byte*>(allocated);
+  // On a stream of its own: other work of the device may be waiting for a peer.
+  cudaStream_t stream = nullptr;
+  XYL_TRY(cuda_result(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"));
+  cudaError_t cleared = cudaMemsetAsync(workspace_, 0, bytes, stream);
+  if (cleared == cudaSuccess) cleared = cudaStreamSynchronize(stream);
+  (void)cudaStreamDestroy(stream);
+  XYL_TRY(cuda_result(cleared, "cudaMemsetAsync of the workspace"));
+
+  XYL_TRY(cuda_result(cudaHostRegister(host_control, host_bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
+                      "cudaHostRegister of the control page"));
+  registered_ = host_control;
+  void* reached = nullptr;
+  XYL_TRY(cuda_result(cudaHostGetDevicePointer(&reached, host_control, 0), "cudaHostGetDevicePointer"));
+  host_control_ = static_cast<control_block*>(reached);
+  XYL_TRY(order_.create());
+
+  cudaDeviceProp properties;
+  XYL_TRY(cuda_result(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties"));
+  std::memcpy(handle_.uuid, &properties.uuid, sizeof handle_.uuid);
+  std::memcpy(handle_.process, token_of_process().data(), sizeof handle_.process);
+  handle_.address = reinterpret_cast<std::uint64_t>(workspace_);
+  handle_.ordinal = device_;
+  cudaIpcMemHandle_t ipc;
+  // Where this is refused (some containers), ranks of the same process still work.
+  if (cudaIpcGetMemHandle(&ipc, workspace_) == cudaSuccess)
+    std::memcpy(handle_.ipc, &ipc, sizeof ipc);
+  else
+    (void)cudaGetLastError();
+  return {};
+}
+
+result cuda_device_side::open_peer(const device_handle& peer, int p, std::byte*& workspace) {
+  if (std::memcmp(peer.process, handle_.process, sizeof peer.process) == 0) {
+    workspace = reinterpret_cast<std::byte*>(peer.address);
+    if (peer.ordinal == device_) return {};
+    const cudaError_t status = cudaDeviceEnablePeerAccess(peer.ordinal, 0);
+    if (status == cudaErrorPeerAccessAlreadyEnabled) {
+      (void)cudaGetLastError();
+      return {};
+    }
+    if (status != cudaSuccess)
+      return error(cuda_result(status, "").code(), "device %d cannot reach device %d of rank %d: %s", device_,
+                   peer.ordinal, p, cudaGetErrorString(status));
+    return {};
+  }
+  cudaIpcMemHandle_t ipc;
+  std::memcpy(&ipc, peer.ipc, sizeof ipc);
+  void* mapped = nullptr;
+  if (const cudaError_t status = cudaIpcOpenMemHandle(&mapped, ipc, cudaIpcMemLazyEnablePeerAccess);
+      status != cudaSuccess)
+    return error(cuda_result(status, "").code(),
+                 "device %d cannot map the workspace of rank %d (its device %d, another process): %s", device_, p,
+                 peer.ordinal, cudaGetErrorString(status));
+  mapped_.push_back(mapped);
+  workspace = static_cast<std::byte*>(mapped);
+  return {};
+}
+
+result cuda_device_side::connect(std::span<const device_handle> all, int rank) {
+  if (all.size() > static_cast<std::size_t>(device_capacity))
+    return error(xylInvalidUsage, "%zu ranks with devices are more than the %d that this library is made for",
+                 all.size(), device_capacity);
+  const device_scope scope(device_);
+  XYL_TRY(scope.status());
+  rank_ = rank;
+  peers_.assign(all.size(), nullptr);
+  for (int p = 0; p < static_cast<int>(all.size()); ++p) {
+    if (p == rank)
+      peers_[static_cast<std::size_t>(p)] = workspace_;
+    else
+      XYL_TRY(open_peer(all[static_cast<std::size_t>(p)], p, peers_[static_cast<std::size_t>(p)]));
+  }
+  return {};
+}
+
+memory_kind cuda_device_side::classify(const void* pointer) const {
+  cudaPointerAttributes attributes;
+  if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return memory_kind::host;
+  }
+  switch (attributes.type) {
+    case cudaMemoryTypeHost:  // pinned: every device reaches it
+    case cudaMemoryTypeManaged:
+      return memory_kind::device;
+    case cudaMemoryTypeDevice:
+      return attributes.device == device_ ? memory_kind::device : memory_kind::other_device;
+    default:
+      return memory_kind::host;
+  }
+}
+
+std::uint64_t bytes_of_element(xylDataType_t type) {
+  switch (type) {
+    case xylInt8:
+    case xylUint8:
+    case xylFloat8e4m3:
+    case xylFloat8e5m2:
+      return 1;
+    case xylInt16:
+    case xylUint16:
+    case xylFloat16:
+    case xylBfloat16:
+      return 2;
+    case xylInt64:
+    case xylUint64:
+    case xylFloat64:
+      return 8;
+    default:
+      return 4;
+  }
+}
+
+// One unit per lane as far as that goes, and a warp more, which waits for the headers while the others wait for
+// data.
+unsigned cuda_device_side::lanes_for(const kernel& k, const device_launch& how, xylDataType_t type,
+                                     std::uint64_t count) const {
+  const std::uint64_t unit_bytes = how.how == algorithm::packet ? 8 : 16;
+  std::uint64_t units = units_of(count * bytes_of_element(type), unit_bytes);
+  if (how.how == algorithm::two_shot || how.how == algorithm::ring) units = units_of(units, map_.ranks);
+  const std::uint64_t of_block = units_of(units, how.blocks);
+  const std::uint64_t lanes = (of_block + 31) / 32 * 32 + 32;
+  return static_cast<unsigned>(std::min<std::uint64_t>(lanes, k.most_lanes));
+}
+
+template <int Capacity>
+result cuda_device_side::launch(const kernel& k, const device_launch& how, unsigned lanes,
+                                kernel_arguments<Capacity> arguments, cudaStream_t stream) {
+  arguments.host_control = host_control_;
+  arguments.deadline_ns = static_cast<std::uint64_t>(deadline_ns_);
+  arguments.what.map = map_;
+  for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
+  void* list[] = {&arguments};
+  return cuda_result(cudaLaunchKernel(k.function, dim3(how.blocks), dim3(lanes), list, 0, stream),
+                     "cudaLaunchKernel");
+}
+
+result cuda_device_side::all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count,
+                                    const call_record& record, xylStream_t stream) {
+  const int ranks = static_cast<int>(peers_.size());
+  const auto type = static_cast<xylDataType_t>(record.type);
+  const kernel k = choose_kernel(how.how, type, static_cast<xylRedOp_t>(record.operation), ranks);
+  if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
+  if (how.blocks == 0 || how.blocks > map_.blocks || how.blocks > turn::most_blocks)
+    return error(xylInternalError, "a launch of %u blocks in a workspace for %u", how.blocks, map_.blocks);
+
+  const device_scope scope(device_);
+  XYL_TRY(scope.status());
+  XYL_TRY(order_.before(stream));
+  const unsigned lanes = lanes_for(k, how, type, count);
+  const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
+    kernel_arguments<Capacity> arguments;
+    arguments.what.input = static_cast<const std::byte*>(send);
+    arguments.what.output = static_cast<std::byte*>(recv);
+    arguments.what.count = count;
+    arguments.what.fingerprint = fingerprint(record);
+    arguments.what.record = record;
+    arguments.what.rank = rank_;
+    arguments.what.ranks = ranks;
+    return launch(k, how, lanes, arguments, stream);
+  };
+  switch (k.capacity) {
+    case argument_capacity(2):
+      XYL_TRY(with(std::integral_constant<int, argument_capacity(2)>()));
+      break;
+    case argument_capacity(4):
+      XYL_TRY(with(std::integral_constant<int, argument_capacity(4)>()));
+      break;
+    case argument_capacity(8):
+      XYL_TRY(with(std::integral_constant<int, argument_capacity(8)>()));
+      break;
+    default:
+      XYL_TRY(with(std::integral_constant<int, argument_capacity(0)>()));
+      break;
+  }
+  return order_.after(stream);
+}
+
+}  // namespace
+
+int device_side::current_device() {
+  int count = 0, device = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0 || cudaGetDevice(&device) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return -1;
+  }
+  return device;
+}
+
+result device_side::create(int device, const layout& map, std::byte* host_control, std::size_t host_bytes,
+                           std::int64_t deadline_ns, std::unique_ptr<device_side>& out) {
+  auto side = std::make_unique<cuda_device_side>(device, map, deadline_ns);
+  XYL_TRY(side->initialise(host_control, host_bytes));
+  out = std::move(side);
+  return {};
+}
+
+}  // namespace xyl

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Keeps one communicator's launches in one order although their streams differ. Eager launches follow each other;
+// within one capture launches follow each other; a capture and what is outside it have no order that a recorded
+// event could give (mixing them would break the capture, or replay a wait for something long past), so none is
+// made: a graph launched beside other work of the same communicator is found by the kernels and reported.
+#pragma once
+
+#include "exec/cuda_error.hpp"
+
+namespace xyl {
+
+class stream_order {
+ public:
+  stream_order() = default;
+  stream_order(const stream_order&) = delete;
+  stream_order& operator=(const stream_order&) = delete;
+  ~stream_order() {
+    for (sequence* s : {&eager_, &captured_})
+      if (s->last) (void)cudaEventDestroy(s->last);
+  }
+
+  // On the device of the communicator.
+  result create() {
+    for (sequence* s : {&eager_, &captured_})
+      XYL_TRY(cuda_result(cudaEventCreateWithFlags(&s->last, cudaEventDisableTiming), "cudaEventCreateWithFlags"));
+    return {};
+  }
+
+  // Before a launch: what is enqueued on `stream` from now on comes after the last launch.
+  result before(cudaStream_t stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long capture = 0, id = 0;
+    XYL_TRY(cuda_result(cudaStreamGetCaptureInfo(stream, &status, &capture), "cudaStreamGetCaptureInfo"));
+    if (status == cudaStreamCaptureStatusInvalidated)
+      return error(xylInvalidUsage, "the stream's capture was invalidated by an earlier error");
+    XYL_TRY(cuda_result(cudaStreamGetId(stream, &id), "cudaStreamGetId"));
+    current_ = status == cudaStreamCaptureStatusActive ? &captured_ : &eager_;
+    if (current_->is_used && current_->capture == capture && current_->stream != id)
+      XYL_TRY(cuda_result(cudaStreamWaitEvent(stream, current_->last, 0), "cudaStreamWaitEvent"));
+    current_->capture = capture;
+    current_->stream = id;
+    return {};
+  }
+
+  // After it. The event is recorded at once: later the user may have destroyed the stream.
+  result after(cudaStream_t stream) {
+    XYL_TRY(cuda_result(cudaEventRecord(current_->last, stream), "cudaEventRecord"));
+    current_->is_used = true;
+    return {};
+  }
+
+  // Waits for the last eager launch.
+  result drain() {
+    return eager_.is_used ? cuda_result(cudaEventSynchronize(eager_.last), "cudaEventSynchronize") : result();
+  }
+
+ private:
+  struct sequence {
+    cudaEvent_t last = nullptr;
+    unsigned long long stream = 0;   // by id, which is not used twice, unlike the handle
+    unsigned long long capture = 0;  // 0: eager
+    bool is_used = false;
+  };
+  sequence eager_, captured_;
+  sequence* current_ = &eager_;
+};
+
+}  // namespace xyl

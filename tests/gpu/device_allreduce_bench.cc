@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Times of the device side alone, for choosing thresholds: bf16 sum in CUDA graphs of 50 calls, medians, results
+// checked on every element. An MPI program; several ranks may share a GPU.
+//
+//   device_allreduce_bench [LARGEST_BYTES [SMALLEST_BYTES]]
+#include <cstdlib>
+#include <cstring>
+
+#include "proto/small_float.hpp"
+#include "tests/gpu/device_rank.hpp"
+
+namespace xyl::gpu_test {
+namespace {
+
+class bench {
+ public:
+  bench(device_rank& r, std::uint64_t largest) : r_(r) {
+    must(cudaMalloc(&in_, largest), "cudaMalloc");
+    must(cudaMalloc(&out_, largest), "cudaMalloc");
+    must(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
+    must(cudaEventCreate(&begin_), "event");
+    must(cudaEventCreate(&end_), "event");
+    std::vector<std::uint16_t> host(largest / 2);
+    for (std::size_t i = 0; i < host.size(); ++i) host[i] = value(r.rank(), i);
+    must(cudaMemcpy(in_, host.data(), largest, cudaMemcpyHostToDevice), "copy");
+  }
+
+  // Microseconds per call; negative if a result was wrong.
+  double time(algorithm how, unsigned blocks, std::uint64_t bytes, std::uint64_t chunk) {
+    const int calls = bytes > (1 << 20) ? 10 : 50, repetitions = bytes > (8 << 20) ? 5 : 9, warm = 2;
+    const auto call = [&] {
+      r_.all_reduce(how, blocks, in_, out_, bytes / 2, 2, xylBfloat16, xylSum, stream_, chunk);
+    };
+    must(cudaMemsetAsync(out_, 0, bytes, stream_), "memset");
+    call();
+    must(cudaStreamSynchronize(stream_), "synchronise");
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    must(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin capture");
+    for (int i = 0; i < calls; ++i) call();
+    must(cudaStreamEndCapture(stream_, &graph), "end capture");
+    must(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
+    std::vector<double> times;
+    for (int i = 0; i < repetitions + warm; ++i) {
+      MPI_Barrier(MPI_COMM_WORLD);
+      must(cudaEventRecord(begin_, stream_), "record");
+      must(cudaGraphLaunch(exec, stream_), "launch");
+      must(cudaEventRecord(end_, stream_), "record");
+      must(cudaStreamSynchronize(stream_), "synchronise");
+      float ms = 0;
+      must(cudaEventElapsedTime(&ms, begin_, end_), "elapsed");
+      if (i >= warm) times.push_back(ms * 1000 / calls);
+    }
+    std::sort(times.begin(), times.end());
+    (void)cudaGraphExecDestroy(exec);
+    (void)cudaGraphDestroy(graph);
+    int wrong = r_.poisoned() != 0 || !is_right(bytes);
+    MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    return wrong ? -1 : times[times.size() / 2];
+  }
+
+ private:
+  // Small integers: their sums are exact in bf16.
+  static std::uint16_t value(int rank, std::size_t i) {
+    return static_cast<std::uint16_t>(
+        bfloat16_format::encode(static_cast<float>((static_cast<std::size_t>(rank) * 5 + i) % 7)));
+  }
+  bool is_right(std::uint64_t bytes) const {
+    std::vector<std::uint16_t> host(bytes / 2);
+    must(cudaMemcpy(host.data(), out_, bytes, cudaMemcpyDeviceToHost), "copy");
+    std::uint16_t want[7];
+    for (std::size_t i = 0; i < 7; ++i) {
+      float sum = 0;
+      for (int p = 0; p < r_.ranks(); ++p) sum += bfloat16_format::decode(value(p, i));
+      want[i] = static_cast<std::uint16_t>(bfloat16_format::encode(sum));
+    }
+    for (std::size_t i = 0; i < host.size(); ++i)
+      if (host[i] != want[i % 7]) return false;
+    return true;
+  }
+
+  device_rank& r_;
+  void *in_ = nullptr, *out_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
+int run(std::uint64_t largest, std::uint64_t smallest) {
+  settings s;
+  s.bulk_bytes = 16 << 20;
+  device_rank r(s);
+  bench b(r, largest);
+  if (r.rank() == 0)
+    std::printf("# ranks %d, at most %u blocks, workspace %.1f MB, us per call\n%10s %-8s %9s", r.ranks(),
+                r.most_blocks(), static_cast<double>(r.map().bytes) / 1e6, "bytes", "how", "chunk");
+  std::vector<unsigned> grids;
+  for (unsigned blocks : {1u, 2u, 4u, 7u, 8u, 14u, 16u, 24u, 32u, 48u, 64u})
+    if (blocks <= r.most_blocks()) grids.push_back(blocks);
+  if (grids.back() != r.most_blocks()) grids.push_back(r.most_blocks());
+  if (r.rank() == 0)
+    for (unsigned blocks : grids) std::printf(" %8u", blocks);
+  bool good = true;
+  const std::uint64_t sizes[] = {1 << 10,   4 << 10,   14 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10,
+                                 256 << 10, 512 << 10, 1 << 20,  2 << 20,  4 << 20,  16 << 20, 64 << 20};
+  for (std::uint64_t bytes : sizes) {
+    if (bytes < smallest || bytes > largest) continue;
+    for (algorithm how : {algorithm::packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring}) {
+      if (how == algorithm::packet && bytes > r.capacity(how)) continue;
+      if (how == algorithm::ring && bytes < (256 << 10)) continue;
+      std::vector<std::uint64_t> chunks{std::min(r.capacity(how), bytes)};
+      if (bytes > (1 << 20))
+        for (std::uint64_t chunk : {1u << 20, 2u << 20, 4u << 20, 8u << 20})
+          if (chunk < chunks[0]) chunks.push_back(chunk);
+      for (std::uint64_t chunk : chunks) {
+        if (r.rank() == 0)
+          std::printf("\n%10llu %-8s %9llu", static_cast<unsigned long long>(bytes), name_of(how),
+                      static_cast<unsigned long long>(chunk));
+        for (unsigned blocks : grids) {
+          const std::uint64_t of_block = bytes / blocks;
+          // Grids that cannot be good for this size are left out.
+          if ((of_block < 512 && blocks > 1) || of_block > (how == algorithm::packet ? 32u << 10 : 1u << 20) ||
+              (bytes >= (1 << 20) && blocks < 8)) {
+            if (r.rank() == 0) std::printf(" %8s", "-");
+            continue;
+          }
+          const double us = b.time(how, blocks, bytes, chunk);
+          good = good && us >= 0;
+          if (r.rank() == 0) std::printf(" %8.2f", us), std::fflush(stdout);
+        }
+      }
+    }
+  }
+  if (r.rank() == 0) std::printf("\n");
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace xyl::gpu_test
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int status = 77;
+  if (xyl::device_side::current_device() >= 0) {
+    int rank = 0, devices = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    xyl::gpu_test::must(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    xyl::gpu_test::must(cudaSetDevice(rank % devices), "cudaSetDevice");
+    status = xyl::gpu_test::run(argc > 1 ? std::strtoull(argv[1], nullptr, 0) : 64 << 20,
+                                argc > 2 ? std::strtoull(argv[2], nullptr, 0) : 1 << 10);
+  }
+  MPI_Finalize();
+  return status;
+}

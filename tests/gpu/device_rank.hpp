@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// One MPI process as one rank of a device communicator, for the GPU tests and benches: a device side, a host
+// control page that only this process sees, and the cutting of long messages. Any failure of the scaffolding ends
+// the job.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <mpi.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "exec/device_side.hpp"
+
+namespace xyl::gpu_test {
+
+inline void must(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(status));
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+inline void must(const result& r, const char* what) {
+  if (r.ok()) return;
+  std::fprintf(stderr, "%s: %s\n", what, r.text().c_str());
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+struct settings {
+  std::uint64_t packet_bytes_per_rank = 256 << 10;
+  std::uint64_t bulk_bytes = 8 << 20;
+  std::uint32_t blocks = 64;
+  std::int64_t deadline_ns = 30'000'000'000;
+};
+
+class device_rank {
+ public:
+  explicit device_rank(const settings& s = {}) {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
+    map_ = layout::make(static_cast<std::uint32_t>(ranks_), s.blocks,
+                        s.packet_bytes_per_rank * static_cast<unsigned>(ranks_), s.bulk_bytes);
+    void* page = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) MPI_Abort(MPI_COMM_WORLD, 1);
+    control_ = static_cast<control_block*>(page);
+    must(device_side::create(device_side::current_device(), map_, static_cast<std::byte*>(page), page_bytes,
+                             s.deadline_ns, side_),
+         "create");
+    std::vector<device_handle> all(static_cast<std::size_t>(ranks_));
+    MPI_Allgather(&side_->handle(), sizeof(device_handle), MPI_BYTE, all.data(), sizeof(device_handle), MPI_BYTE,
+                  MPI_COMM_WORLD);
+    must(side_->connect(all, rank_), "connect");
+    int on_this_gpu = 0;
+    int blocks = static_cast<int>(s.blocks);
+    for (const device_handle& h : all) {
+      on_this_gpu += std::equal(h.uuid, h.uuid + 16, side_->handle().uuid);
+      blocks = std::min(blocks, h.max_blocks);
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &on_this_gpu, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    for (const device_handle& h : all) blocks = std::min(blocks, h.max_blocks / (2 * on_this_gpu));
+    most_blocks_ = static_cast<unsigned>(std::max(blocks, 1));
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  ~device_rank() {
+    must(side_->drain(), "drain");
+    MPI_Barrier(MPI_COMM_WORLD);
+    side_->disconnect();
+    MPI_Barrier(MPI_COMM_WORLD);
+    side_.reset();
+    ::munmap(control_, page_bytes);
+  }
+  device_rank(const device_rank&) = delete;
+  device_rank& operator=(const device_rank&) = delete;
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  unsigned most_blocks() const { return most_blocks_; }
+  device_side& side() { return *side_; }
+  control_block& control() { return *control_; }
+  const layout& map() const { return map_; }
+  std::uint64_t poisoned() const {
+    return std::atomic_ref<std::uint64_t>(control_->poisoned.word).load(std::memory_order_acquire);
+  }
+  bool has_record() const {
+    return std::atomic_ref<std::uint32_t>(control_->gave_up.record.state).load(std::memory_order_acquire) == 2;
+  }
+
+  // The most bytes of one launch.
+  std::uint64_t capacity(algorithm how) const {
+    const std::uint64_t n = static_cast<std::uint64_t>(ranks_);
+    switch (how) {
+      case algorithm::packet:
+        return map_.packet_capacity();
+      case algorithm::one_shot:
+        return map_.bulk_stride;
+      case algorithm::two_shot:
+        return map_.bulk_stride / 32 * 16 * n;
+      case algorithm::ring:
+        return n < 2 ? map_.bulk_stride : n * map_.bulk_stride / (2 * n - 2) / 16 * 16 * n;
+    }
+    return 0;
+  }
+
+  // Launches a whole call in chunks of at most chunk_bytes (0: what fits).
+  void all_reduce(algorithm how, unsigned blocks, const void* send, void* recv, std::uint64_t count,
+                  std::uint64_t element_bytes, xylDataType_t type, xylRedOp_t op, cudaStream_t stream,
+                  std::uint64_t chunk_bytes = 0) {
+    call_record record;
+    record.what = collective::all_reduce;
+    record.type = static_cast<std::uint8_t>(type);
+    record.operation = static_cast<std::uint8_t>(op);
+    record.device = 1;
+    record.count = count;
+    const std::uint64_t bytes = std::min(chunk_bytes ? chunk_bytes : UINT64_MAX, capacity(how));
+    const std::uint64_t most = std::max<std::uint64_t>(bytes / element_bytes / 16 * 16, 1);
+    for (std::uint64_t done = 0; done < count; done += most) {
+      const std::uint64_t part = std::min(most, count - done);
+      must(side_->all_reduce({how, blocks}, static_cast<const std::byte*>(send) + done * element_bytes,
+                             static_cast<std::byte*>(recv) + done * element_bytes, part, record, stream),
+           "all_reduce");
+    }
+  }
+
+ private:
+  static constexpr std::size_t page_bytes = 4096;
+  int rank_ = 0, ranks_ = 0;
+  unsigned most_blocks_ = 1;
+  layout map_;
+  control_block* control_ = nullptr;
+  std::unique_ptr<device_side> side_;
+};
+
+}  // namespace xyl::gpu_test
