@@ -54,6 +54,7 @@ class device_side {
   // Maps the workspaces of all ranks (handles in rank order). Fails, naming the peer, where memory cannot be reached.
   virtual result connect(std::span<const device_handle> all, int rank) = 0;
 
+  virtual const layout& map() const = 0;
   virtual memory_kind classify(const void* pointer) const = 0;
   // Enqueues one chunk. record is the whole call's. Orders itself behind this communicator's last work if that was
   // enqueued on another stream.

@@ -62,6 +62,12 @@ struct give_up_record {
   std::uint64_t call[4];  // packed call_record of the call that failed
 };
 
+// Bits of control_block.identity.life. They outlast their process, because peers keep its memory mapped.
+struct life {
+  static constexpr std::uint32_t departed = 1;  // has destroyed its communicator: its end is no error
+  static constexpr std::uint32_t aborted = 2;   // has called abort
+};
+
 // The first bytes of a workspace. Each member starts its own 128-byte line.
 struct control_block {
   struct alignas(128) {
@@ -78,7 +84,8 @@ struct control_block {
   } gave_up;  // written by the owner alone
   struct alignas(128) {
     std::uint8_t nonce[32];  // proves, to who reached this memory by a path, that it is the right memory
-  } identity;                // written once, before the memory is shared
+    std::uint32_t life;      // see life; tells a peer that ends on purpose from one that dies
+  } identity;                // written by the owner alone; the nonce before the memory is shared
 };
 
 struct layout {

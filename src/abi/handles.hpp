@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The handles that users hold. They point into a static table, so that a wrong, stale or destroyed handle is told from
+// a right one without touching memory that may not exist. Using a handle while another thread destroys it is the
+// caller's race, as with any handle.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "comm/communicator.hpp"
+
+// One place of the table; free while `inside` is null.
+struct xylComm {
+  std::atomic<xyl::communicator*> inside;
+  unsigned forks;  // how often this process line had forked when the handle was published
+};
+
+namespace xyl {
+
+// A place holding `c`; nullptr if all are taken.
+xylComm_t publish_handle(std::unique_ptr<communicator> c);
+// What the handle stands for; nullptr if it is not a live communicator.
+communicator* resolve_handle(xylComm_t handle);
+// Whether the handle was made by the process that forked this one: its threads, sockets and place in the ranks' order
+// are the parent's.
+bool is_inherited(xylComm_t live_handle);
+// Frees the place and returns what it held; nullptr as above.
+std::unique_ptr<communicator> withdraw_handle(xylComm_t handle);
+
+// The last error of a live handle, or of this thread for a null or wrong handle.
+void remember_error(xylComm_t handle, const std::string& text);
+std::string recall_error(xylComm_t handle);
+
+}  // namespace xyl

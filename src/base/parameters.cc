@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The table of parameters and its reader. Whoever adds a row adds a member to `parameters`, a test, and runs the
+// test that compares xylem(7) with this table.
+#include "base/parameters.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/parse.hpp"
+
+namespace xyl {
+namespace {
+
+constexpr std::string_view name_prefix = "XYLEM_";
+constexpr std::uint64_t largest_size = 1ull << 40;
+
+// The position of text among names, in the order of an enumeration.
+std::optional<int> position(std::string_view text, std::span<const char* const> names) {
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (equal_ignoring_case(text, names[i])) return static_cast<int>(i);
+  return std::nullopt;
+}
+
+bool store_debug(std::string_view text, parameters& out) {
+  for (log_level level : {log_level::warn, log_level::info, log_level::trace})
+    if (equal_ignoring_case(text, name_of(level))) {
+      out.debug = level;
+      return true;
+    }
+  return false;
+}
+
+bool store_seconds(std::string_view text, std::int64_t least_ns, std::int64_t& out) {
+  const std::optional<std::int64_t> ns = parse_seconds(text);
+  if (!ns || *ns < least_ns || *ns > 86'400'000'000'000) return false;
+  out = *ns;
+  return true;
+}
+
+// auto leaves the choice to the library; the rest are the names of proto/algorithm.hpp in its order.
+bool store_algorithm(std::string_view text, parameters& out) {
+  constexpr const char* names[] = {"auto", "packet", "oneshot", "twoshot", "ring"};
+  const std::optional<int> at = position(text, names);
+  if (!at) return false;
+  if (*at == 0)
+    out.forced_algorithm.reset();
+  else
+    out.forced_algorithm = static_cast<algorithm>(*at - 1);
+  return true;
+}
+
+bool store_size(std::string_view text, std::optional<std::uint64_t>& out) {
+  const std::optional<std::uint64_t> bytes = parse_size(text);
+  if (!bytes || *bytes > largest_size) return false;
+  out = bytes;
+  return true;
+}
+
+bool store_max_blocks(std::string_view text, parameters& out) {
+  const std::optional<std::uint64_t> blocks = parse_count(text);
+  if (!blocks || *blocks < 1 || *blocks > 64) return false;
+  out.max_blocks = static_cast<int>(*blocks);
+  return true;
+}
+
+bool store_choice(std::string_view text, std::span<const char* const> names, auto&& assign) {
+  const std::optional<int> at = position(text, names);
+  if (at) assign(*at);
+  return at.has_value();
+}
+
+constexpr const char* size_allowed = "bytes from 0 (never) to 1024G, with an optional suffix K, M or G";
+
+constexpr parameter_info table[] = {
+    {"XYLEM_DEBUG", "choice", "WARN", "", "WARN, INFO or TRACE", "How much is written to standard error.",
+     store_debug},
+    {"XYLEM_TIMEOUT", "seconds", "600", "seconds", "seconds from 0.01 to 86400, without a suffix",
+     "How long a wait for another rank may last before the call fails.",
+     [](std::string_view text, parameters& out) { return store_seconds(text, 10'000'000, out.timeout_ns); }},
+    {"XYLEM_TIMEOUT_WARNING", "seconds", "10", "seconds",
+     "seconds from 0.01 to 86400, without a suffix, or 0 (never)",
+     "How long a wait for another rank lasts before a warning names that rank.",
+     [](std::string_view text, parameters& out) {
+       std::int64_t ns = 0;
+       if (!store_seconds(text, 0, ns) || (ns > 0 && ns < 10'000'000)) return false;
+       out.timeout_warning_ns = ns;
+       return true;
+     }},
+    {"XYLEM_ALGO", "choice", "auto", "", "auto, packet, oneshot, twoshot or ring",
+     "The algorithm of every allreduce, instead of a choice by message size.", store_algorithm},
+    {"XYLEM_GPU", "choice", "auto", "", "auto or never",
+     "Whether a new communicator uses the calling thread's current CUDA device.",
+     [](std::string_view text, parameters& out) {
+       return store_choice(text, std::array{"auto", "never"}, [&](int at) { out.use_gpu = at == 0; });
+     }},
+    {"XYLEM_PACKET_BYTES", "size", "chosen by the library", "bytes", size_allowed,
+     "Messages up to this size use the packet algorithm.",
+     [](std::string_view text, parameters& out) { return store_size(text, out.packet_bytes); }},
+    {"XYLEM_ONESHOT_BYTES", "size", "chosen by the library", "bytes", size_allowed,
+     "Messages up to this size that are not sent as packets use the oneshot algorithm.",
+     [](std::string_view text, parameters& out) { return store_size(text, out.one_shot_bytes); }},
+    {"XYLEM_MAX_BLOCKS", "count", "chosen by occupancy", "blocks", "a whole number from 1 to 64",
+     "The most thread blocks that a kernel is launched with.", store_max_blocks},
+    {"XYLEM_DETERMINISTIC", "switch", "0", "", "0 or 1",
+     "1 allows only algorithms that add in rank order, so that results do not depend on message size or machine.",
+     [](std::string_view text, parameters& out) {
+       return store_choice(text, std::array{"0", "1"}, [&](int at) { out.deterministic = at == 1; });
+     }},
+    {"XYLEM_ISA", "choice", "auto", "", "auto, baseline, avx2 or avx512",
+     "The most capable processor instructions that reductions in host memory may use.",
+     [](std::string_view text, parameters& out) {
+       return store_choice(text, std::array{"auto", "baseline", "avx2", "avx512"},
+                           [&](int at) { out.host_instructions = static_cast<instruction_set>(at); });
+     }},
+};
+
+constexpr const char* foreign_names[] = {"XYLEM_BUILD", "XYLEM_CONF"};
+
+// The least number of characters to insert, drop or replace (Wagner and Fischer 1974, with one row kept).
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+// What may come from anywhere becomes printable and short.
+std::string shown(std::string_view text) {
+  std::string out;
+  for (char c : text.substr(0, 64)) out += c >= ' ' && c <= '~' ? c : '?';
+  return text.size() > 64 ? out + "..." : out;
+}
+
+std::string unknown_name_text(std::string_view name) {
+  name = name.substr(0, 64);
+  const parameter_info* nearest =
+      std::min_element(std::begin(table), std::end(table), [&](const parameter_info& a, const parameter_info& b) {
+        return edit_distance(name, a.name) < edit_distance(name, b.name);
+      });
+  return shown(name) + " is not a variable that Xylem knows; did you mean " + nearest->name + "?";
+}
+
+}  // namespace
+
+std::span<const parameter_info> parameter_table() { return table; }
+std::span<const char* const> foreign_parameter_names() { return foreign_names; }
+
+result read_parameters(const char* const* environment, parameters& out) {
+  parameters read;
+  std::string problems;
+  const auto add_problem = [&](const std::string& text) { problems += (problems.empty() ? "" : "; ") + text; };
+
+  for (const char* const* entry = environment; entry && *entry; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (!text.starts_with(name_prefix) || equals == std::string_view::npos) continue;
+    const std::string_view name = text.substr(0, equals);
+    const std::string_view value = text.substr(equals + 1);
+    const auto known =
+        std::find_if(std::begin(table), std::end(table), [&](const parameter_info& p) { return name == p.name; });
+    if (known != std::end(table)) {
+      if (!value.empty() && !known->store(value, read))
+        add_problem(std::string(known->name) + " is \"" + shown(value) + "\"; allowed: " + known->allowed);
+    } else if (std::find(std::begin(foreign_names), std::end(foreign_names), name) == std::end(foreign_names)) {
+      add_problem(unknown_name_text(name));
+    }
+  }
+  // A ring adds in its own order.
+  constexpr auto ring = static_cast<algorithm>(3);
+  if (read.deterministic && read.forced_algorithm == ring)
+    add_problem(
+        "XYLEM_ALGO is \"ring\", which XYLEM_DETERMINISTIC=1 rules out; allowed: auto, packet, oneshot or twoshot");
+  if (!problems.empty()) return {xylInvalidUsage, std::move(problems)};
+  out = read;
+  return {};
+}
+
+}  // namespace xyl

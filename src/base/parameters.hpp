@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The environment variables XYLEM_*, typed. One table (parameter_table) says everything about each: the reader, the
+// error texts and xylem(7) are made from it. Nothing is guessed: a malformed or out-of-range value or an unknown
+// XYLEM_ name fails with a sentence that names the variable, what it holds and what is allowed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "base/log.hpp"
+#include "base/result.hpp"
+
+namespace xyl {
+
+// Defined in proto/algorithm.hpp, a floor above; an opaque declaration makes it a complete type here.
+enum class algorithm : std::uint8_t;
+
+// The most capable instructions that host reductions may use.
+enum class instruction_set : std::uint8_t { automatic, baseline, avx2, avx512 };
+
+struct parameters {
+  log_level debug = log_level::warn;
+  std::int64_t timeout_ns = 600'000'000'000;
+  std::int64_t timeout_warning_ns = 10'000'000'000;  // 0: never
+  std::optional<algorithm> forced_algorithm;
+  bool use_gpu = true;
+  std::optional<std::uint64_t> packet_bytes;
+  std::optional<std::uint64_t> one_shot_bytes;
+  std::optional<int> max_blocks;
+  bool deterministic = false;
+  instruction_set host_instructions = instruction_set::automatic;
+};
+
+struct parameter_info {
+  const char* name;
+  const char* type;           // choice, seconds, size, count or switch
+  const char* default_value;  // as it would be typed, or in words where no value says the same
+  const char* unit;           // "" where there is none
+  const char* allowed;        // completes the sentence "allowed: ..."
+  const char* help;           // one sentence
+  // Stores the value, or returns false: not allowed.
+  bool (*store)(std::string_view text, parameters& out);
+};
+
+std::span<const parameter_info> parameter_table();
+
+// Names that are accepted but mean something to scripts and tools only.
+std::span<const char* const> foreign_parameter_names();
+
+// environment: entries NAME=VALUE, ended by a null pointer, as `environ`. An empty value counts as unset.
+// Everything that is wrong is said in one text. On failure (xylInvalidUsage) out is untouched.
+result read_parameters(const char* const* environment, parameters& out);
+
+}  // namespace xyl

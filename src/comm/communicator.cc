@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "comm/communicator.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/log.hpp"
+#include "comm/explain.hpp"
+#include "comm/retirement.hpp"
+#include "exec/dispatch.hpp"
+#include "proto/flagged.hpp"
+
+namespace xyl {
+
+namespace {
+
+// Budgets of one slot of a host workspace, shared by all sources.
+constexpr std::uint64_t host_packet_bytes = 256 << 10;
+constexpr std::uint64_t host_bulk_bytes = 4 << 20;
+
+}  // namespace
+
+result communicator::create(int ranks, int rank, const allgather_function& exchange,
+                            std::unique_ptr<communicator>& out) {
+  parameters p;
+  result read = read_parameters(::environ, p);
+  if (read.ok()) set_log_level(p.debug);
+  release_retired();
+  // Also with a wrong environment the others are joined, so that they learn of it instead of waiting.
+  std::unique_ptr<communicator> c(new communicator(ranks, rank, p));
+  XYL_TRY(c->connect_host(exchange));
+  XYL_TRY(c->peers_->agree(std::move(read)));
+  XYL_TRY(c->connect_device());
+  XYL_TRY(c->agree_on_selection());
+  out = std::move(c);
+  return {};
+}
+
+result communicator::connect_host(const allgather_function& exchange) {
+  const layout map = layout::make(static_cast<std::uint32_t>(ranks_), 1, host_packet_bytes, host_bulk_bytes);
+  XYL_TRY(peer_group::create(rank_, exchange, map, peers_));
+
+  host_call_.rank = rank_;
+  host_call_.ranks = ranks_;
+  host_call_.map = map;
+  std::vector<control_block*> controls;
+  for (int r = 0; r < ranks_; ++r) {
+    host_call_.workspace[r] = peers_->workspace(r);
+    controls.push_back(reinterpret_cast<control_block*>(peers_->workspace(r)));
+  }
+  control_block& own = *controls[static_cast<std::size_t>(rank_)];
+  own.call.epoch = epoch_zero;
+  waits_ = std::make_unique<host_wait>(
+      std::move(controls), rank_, wait_limits{parameters_.timeout_ns, parameters_.timeout_warning_ns},
+      [this](int peer) { return peers_->departed(peer); },
+      [this](const host_wait::subject& what, std::int64_t waited_ns) { warn_of_wait(what, waited_ns); });
+  waits_->describe_calls_by(host_call_.record);
+  reductions_ = &choose_host_reductions(parameters_.host_instructions);
+  space_ = std::make_unique<host_space>(*waits_, own, reductions_->copy);
+  return {};
+}
+
+result communicator::agree_on_selection() {
+  selection_ = selection::defaults(ranks_, parameters_, selection_.max_blocks);
+  std::vector<selection> all(static_cast<std::size_t>(ranks_));
+  XYL_TRY(peers_->exchange(&selection_, all.data(), sizeof selection_));
+  selection_ = all[0];
+  selection_hash_ = selection_.hash();
+  return {};
+}
+
+communicator::~communicator() {
+  if (device_) {
+    // Work that waits for a dead peer ends by itself; see cuda_space.
+    if (result drained = device_->drain(); !drained.ok()) log_line(log_level::warn, rank_, "destroy: %s", drained.text().c_str());
+    device_->disconnect();
+  }
+  if (peers_) retire(std::move(peers_), std::move(device_));
+}
+
+call_record communicator::record_of(collective what, std::size_t count, int type, int op, bool device) const {
+  call_record r;
+  r.what = what;
+  r.type = static_cast<std::uint8_t>(type);
+  r.operation = static_cast<std::uint8_t>(op);
+  r.device = device ? 1 : 0;
+  r.count = count;
+  r.selection = selection_hash_;
+  return r;
+}
+
+result communicator::explain(const call_record& mine) const {
+  std::vector<const control_block*> controls;
+  for (int r = 0; r < ranks_; ++r) controls.push_back(reinterpret_cast<const control_block*>(peers_->workspace(r)));
+  return explain_poison(waits_->poison_word(), controls, rank_, mine, calls_,
+                        [this](int peer) { return peers_->describe(peer); });
+}
+
+void communicator::warn_of_wait(const host_wait::subject& what, std::int64_t waited_ns) const {
+  log_line(log_level::warn, rank_, "rank %d has waited %.0f s for %s in %s #%llu (%s); giving up after %.0f s (XYLEM_TIMEOUT)", rank_,
+           static_cast<double>(waited_ns) * 1e-9, peers_->describe(what.whom.peer).c_str(),
+           describe_call(host_call_.record).c_str(), static_cast<unsigned long long>(calls_),
+           describe_phase(what.whom.what), static_cast<double>(parameters_.timeout_ns) * 1e-9);
+}
+
+result communicator::memory_of(const void* send, const void* recv, memory_kind& kind) const {
+  kind = memory_kind::host;
+  if (!device_) return {};
+  const memory_kind sending = device_->classify(send), receiving = device_->classify(recv);
+  for (const auto& [k, which] : {std::pair{sending, "send"}, std::pair{receiving, "recv"}})
+    if (k == memory_kind::other_device)
+      return error(xylInvalidArgument, "%s lies in the memory of another device than this communicator's (%d)", which,
+                   device_number_);
+  if (sending != receiving)
+    return error(xylInvalidArgument, "send is in %s memory and recv in %s memory; both must be the same",
+                 sending == memory_kind::host ? "host" : "device", receiving == memory_kind::host ? "host" : "device");
+  kind = sending;
+  return {};
+}
+
+result communicator::all_reduce(const void* send, void* recv, std::size_t count, int type, int op,
+                                xylStream_t stream) {
+  const type_facts* const facts = facts_of(type);
+  if (facts == nullptr) return error(xylInvalidArgument, "allreduce: %d is not a data type", type);
+  if (name_of_operation(op) == nullptr) return error(xylInvalidArgument, "allreduce: %d is not an operation", op);
+  if (op >= xylBitAnd && !facts->is_integer)
+    return error(xylInvalidArgument, "allreduce: bitwise %s needs an integer type, not %s", name_of_operation(op),
+                 facts->name);
+  if (count > PTRDIFF_MAX / facts->bytes)
+    return error(xylInvalidArgument, "allreduce: %zu elements of %u bytes exceed the address space (negative count?)",
+                 count, facts->bytes);
+  if (count > 0) {
+    if (send == nullptr || recv == nullptr)
+      return error(xylInvalidArgument, "allreduce: %s is NULL but count is %zu", send == nullptr ? "send" : "recv",
+                   count);
+    if (!is_aligned(send, facts->bytes) || !is_aligned(recv, facts->bytes))
+      return error(xylInvalidArgument, "allreduce: %s is not aligned to its element type (%s, %u bytes)",
+                   is_aligned(send, facts->bytes) ? "recv" : "send", facts->name, facts->bytes);
+  }
+
+  const std::lock_guard guard(lock_);
+  memory_kind kind = memory_kind::host;
+  if (count > 0) XYL_TRY(memory_of(send, recv, kind));
+  ++calls_;
+  return kind == memory_kind::host ? all_reduce_host(send, recv, count, type, op, facts->bytes)
+                                   : all_reduce_device(send, recv, count, type, op, facts->bytes, stream);
+}
+
+result communicator::all_reduce_host(const void* send, void* recv, std::size_t count, int type, int op,
+                                     unsigned element_bytes) {
+  host_call& c = host_call_;
+  c.record = record_of(collective::all_reduce, count, type, op, false);
+  c.fingerprint = fingerprint(c.record);
+  const int t = element_types::index_of(type), o = reduction_operations::index_of(without_average(xylRedOp_t(op)));
+  const auto divisor = op == xylAvg ? static_cast<std::uint32_t>(ranks_) : 1u;
+  const algorithm how = selection_.choose(selection_.host, count * element_bytes);
+  const std::uint64_t step = chunk_elements(how, c.map, selection_.host.chunk_bytes, element_bytes);
+  const host_reduction ranged{element_bytes, reductions_->function[t][o], divisor};
+
+  std::uint64_t done = 0;
+  do {
+    c.count = std::min<std::uint64_t>(step, count - done);
+    c.input = static_cast<const std::byte*>(send) + done * element_bytes;
+    c.output = static_cast<std::byte*>(recv) + done * element_bytes;
+    bool good = false;
+    switch (how) {
+      case algorithm::packet: good = host_packet_function(t, o)(*space_, c, divisor); break;
+      case algorithm::one_shot: good = one_shot_allreduce(*space_, c, ranged); break;
+      case algorithm::two_shot: good = two_shot_allreduce(*space_, c, ranged); break;
+      case algorithm::ring: good = ring_allreduce(*space_, c, ranged); break;
+    }
+    if (!good) return explain(c.record);
+    done += c.count;
+  } while (done < count);
+  return {};
+}
+
+result communicator::barrier() {
+  const std::lock_guard guard(lock_);
+  ++calls_;
+  host_call_.record = record_of(collective::barrier, 0, 0, 0, false);
+  host_call_.fingerprint = fingerprint(host_call_.record);
+  if (!xyl::barrier(*space_, host_call_)) return explain(host_call_.record);
+  return {};
+}
+
+void communicator::abort() { peers_->abort(xylRemoteError); }
+
+xylResult_t communicator::async_error() const {
+  const std::uint64_t word = waits_->poison_word();
+  return word == 0 ? xylSuccess : static_cast<xylResult_t>(poison::code(word));
+}
+
+}  // namespace xyl

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// One rank's communicator: the peers' memory, the agreed selection table, and the calls. One lock: calls of one
+// communicator are serialised; abort() and async_error() do not take it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/parameters.hpp"
+#include "comm/selection.hpp"
+#include "exec/device_side.hpp"
+#include "exec/host_packet.hpp"
+#include "peer/peer_group.hpp"
+
+namespace xyl {
+
+class communicator {
+ public:
+  // Collective over the ranks; every rank learns of another's failure.
+  static result create(int ranks, int rank, const allgather_function& exchange,
+                       std::unique_ptr<communicator>& out);
+  ~communicator();
+
+  result all_reduce(const void* send, void* recv, std::size_t count, int type, int op, xylStream_t stream);
+  result barrier();
+  void abort();
+  xylResult_t async_error() const;
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  int device() const { return device_ ? device_number_ : -1; }
+
+ private:
+  communicator(int ranks, int rank, const parameters& p) : ranks_(ranks), rank_(rank), parameters_(p) {}
+
+  result connect_host(const allgather_function& exchange);
+  result connect_device();
+  result agree_on_selection();
+
+  result all_reduce_host(const void* send, void* recv, std::size_t count, int type, int op, unsigned element_bytes);
+  result all_reduce_device(const void* send, void* recv, std::size_t count, int type, int op, unsigned element_bytes,
+                           xylStream_t stream);
+  result memory_of(const void* send, const void* recv, memory_kind& kind) const;
+  call_record record_of(collective what, std::size_t count, int type, int op, bool device) const;
+  // The sentence for why this communicator is out of service.
+  result explain(const call_record& mine) const;
+  void warn_of_wait(const host_wait::subject& what, std::int64_t waited_ns) const;
+
+  int ranks_;
+  int rank_;
+  parameters parameters_;
+  selection selection_{};
+  std::uint64_t selection_hash_ = 0;
+
+  std::unique_ptr<peer_group> peers_;
+  std::unique_ptr<host_wait> waits_;
+  std::unique_ptr<host_space> space_;
+  const host_reductions* reductions_ = nullptr;
+  host_call host_call_;
+
+  int device_number_ = -1;
+  std::string no_device_reason_;
+  std::unique_ptr<device_side> device_;
+
+  std::mutex lock_;
+  std::uint64_t calls_ = 0;
+};
+
+}  // namespace xyl

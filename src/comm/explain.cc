@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "comm/explain.hpp"
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "base/clock.hpp"
+#include "exec/dispatch.hpp"
+
+namespace xyl {
+
+std::string describe_call(const call_record& r) {
+  if (r.what == collective::barrier) return "barrier";
+  const type_facts* const facts = facts_of(r.type);
+  const char* const op = name_of_operation(r.operation);
+  return format_text("allreduce of %llu %s (%s, %s memory)", static_cast<unsigned long long>(r.count),
+                     facts ? facts->name : "?", op ? op : "?", r.device ? "device" : "host");
+}
+
+const char* describe_phase(phase p) {
+  switch (p) {
+    case phase::none: return "nothing";
+    case phase::header: return "header";
+    case phase::packet: return "packet";
+    case phase::one_shot: return "one-shot data";
+    case phase::scatter: return "reduce-scatter data";
+    case phase::gather: return "allgather data";
+    case phase::ring: return "ring data";
+  }
+  return "?";
+}
+
+namespace {
+
+// A rank's give-up record, once complete; false if it has none within the patience.
+bool read_record(const control_block& control, std::int64_t patience_ms, give_up_record& out) {
+  auto& record = const_cast<give_up_record&>(control.gave_up.record);
+  const deadline until = deadline::in_ms(patience_ms);
+  // Acquire: the fields were written before 2 was stored with release order.
+  while (std::atomic_ref(record.state).load(std::memory_order_acquire) != 2) {
+    if (until.passed()) return false;
+    ::sched_yield();
+  }
+  out = record;
+  return true;
+}
+
+}  // namespace
+
+result explain_poison(std::uint64_t word, std::span<const control_block* const> controls, int rank,
+                      const call_record& mine, std::uint64_t call_number,
+                      const std::function<std::string(int)>& name) {
+  const auto code = static_cast<xylResult_t>(poison::code(word));
+  const int culprit = poison::culprit(word);
+  const std::string who = name(culprit);
+  const std::string call = describe_call(mine);
+  const auto number = static_cast<unsigned long long>(call_number);
+  give_up_record own{};
+  const bool recorded = read_record(*controls[static_cast<std::size_t>(rank)], 0, own);
+
+  if (code == xylTimeout) {
+    if (recorded && own.code == xylTimeout)
+      return error(code, "rank %d waited for %s in %s #%llu until XYLEM_TIMEOUT passed: no %s came", rank, who.c_str(),
+                   call.c_str(), number, describe_phase(own.waited_in));
+    return error(code, "a rank waited for %s until XYLEM_TIMEOUT passed and gave up; rank %d leaves %s #%llu with it",
+                 who.c_str(), rank, call.c_str(), number);
+  }
+  if (code == xylInvalidUsage) {
+    // A peer that saw the mismatch too has written down what it was called with.
+    std::string others;
+    for (std::size_t p = 0; p < controls.size() && others.empty(); ++p) {
+      give_up_record theirs{};
+      if (static_cast<int>(p) == rank || !read_record(*controls[p], 200, theirs)) continue;
+      call_record call_of_peer;
+      std::memcpy(&call_of_peer, theirs.call, sizeof call_of_peer);
+      if (fingerprint(call_of_peer) != fingerprint(mine))
+        others = format_text("; rank %zu called %s", p, describe_call(call_of_peer).c_str());
+    }
+    return error(code, "the ranks' calls differ: rank %d called %s (#%llu)%s; the communicator is out of service", rank,
+                 call.c_str(), number, others.c_str());
+  }
+  if (code == xylRemoteError)
+    return error(code, "%s died, aborted or left; rank %d leaves %s #%llu", who.c_str(), rank, call.c_str(), number);
+  return error(code, "%s took the communicator out of service (%d); rank %d leaves %s #%llu", who.c_str(),
+               static_cast<int>(code), rank, call.c_str(), number);
+}
+
+}  // namespace xyl

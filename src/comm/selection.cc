@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "comm/selection.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "proto/call.hpp"
+
+namespace xyl {
+
+selection selection::defaults(int ranks, const parameters& p, unsigned blocks) {
+  // Filled as bytes, so that the hash never sees padding.
+  selection s;
+  std::memset(&s, 0, sizeof s);
+  s.host = {256, 4096, 512 << 10, 0};
+  // Packets cost twice the bytes to every peer; the more peers, the sooner a share for each is better.
+  s.device = {static_cast<std::uint64_t>(ranks <= 2 ? 64 << 10 : 32 << 10),
+              static_cast<std::uint64_t>(ranks <= 2 ? 256 << 10 : 64 << 10), 4 << 20, 2048};
+  if (p.packet_bytes) s.host.packet_bytes = s.device.packet_bytes = *p.packet_bytes;
+  if (p.one_shot_bytes) s.host.one_shot_bytes = s.device.one_shot_bytes = *p.one_shot_bytes;
+  s.ranks = static_cast<std::uint32_t>(ranks);
+  s.forced = p.forced_algorithm ? static_cast<std::uint32_t>(*p.forced_algorithm) : automatic;
+  if (p.deterministic && s.forced == static_cast<std::uint32_t>(algorithm::ring)) s.forced = automatic;
+  s.max_blocks = p.max_blocks ? std::min<std::uint32_t>(blocks, static_cast<std::uint32_t>(*p.max_blocks)) : blocks;
+  return s;
+}
+
+algorithm selection::choose(const limits& of, std::uint64_t bytes) const {
+  if (ranks == 1) return algorithm::one_shot;  // a copy; the others need a peer
+  if (forced != automatic) return static_cast<algorithm>(forced);
+  if (bytes <= of.packet_bytes) return algorithm::packet;
+  if (bytes <= of.one_shot_bytes) return algorithm::one_shot;
+  return algorithm::two_shot;
+}
+
+unsigned selection::blocks_for(algorithm how, std::uint64_t bytes) const {
+  const std::uint64_t per_block = how == algorithm::packet ? device.bytes_per_block : 2 * device.bytes_per_block;
+  const std::uint64_t blocks = (bytes + per_block - 1) / per_block;
+  return static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, std::max(1u, max_blocks)));
+}
+
+std::uint64_t selection::hash() const {
+  static_assert(sizeof(selection) % sizeof(std::uint64_t) == 0);
+  std::uint64_t words[sizeof(selection) / sizeof(std::uint64_t)];
+  std::memcpy(words, this, sizeof words);
+  std::uint64_t h = 0;
+  for (std::uint64_t w : words) h = mix64((h + 0x9e3779b97f4a7c15ull) ^ w);
+  return h;
+}
+
+std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes) {
+  const std::uint64_t ranks = map.ranks;
+  std::uint64_t held = 0;
+  switch (how) {
+    case algorithm::packet: held = map.packet_capacity(); break;
+    case algorithm::one_shot: held = map.bulk_stride; break;
+    case algorithm::two_shot: held = map.bulk_stride / 2 * ranks; break;  // a region holds a scattered and a gathered share
+    case algorithm::ring: held = ranks * map.bulk_stride / (2 * ranks - 2) * ranks; break;  // a share per step
+  }
+  // Shares are whole units of 16 bytes.
+  const std::uint64_t whole = 16 * ranks;
+  const std::uint64_t bytes = std::max(whole, std::min(held, wanted_bytes) / whole * whole);
+  return bytes / element_bytes;
+}
+
+}  // namespace xyl

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Which algorithm, in chunks of what size, on how many blocks. Rank 0 fills the table from its environment and from
+// measured defaults; everyone uses rank 0's copy, and its hash is in every call's fingerprint. The choice depends on
+// the memory kind and the size of the message alone.
+#pragma once
+
+#include <cstdint>
+
+#include "base/parameters.hpp"
+#include "proto/algorithm.hpp"
+#include "proto/layout.hpp"
+
+namespace xyl {
+
+struct selection {
+  static constexpr std::uint32_t automatic = 255;
+
+  // For one kind of memory. Sizes in bytes of the whole message; larger ones use two-shot.
+  struct limits {
+    std::uint64_t packet_bytes;
+    std::uint64_t one_shot_bytes;
+    std::uint64_t chunk_bytes;      // a longer message is cut into chunks of this size
+    std::uint64_t bytes_per_block;  // device only: what one block should have to do, per message byte
+  };
+  limits host;
+  limits device;
+  std::uint32_t ranks;
+  std::uint32_t forced;      // an algorithm, or `automatic`
+  std::uint32_t max_blocks;  // device: co-resident on every rank
+  std::uint32_t reserved;
+
+  // blocks: the most that are co-resident on every rank (device), 0 without devices.
+  static selection defaults(int ranks, const parameters& p, unsigned blocks);
+
+  algorithm choose(const limits& of, std::uint64_t bytes) const;
+  // The blocks that `bytes` of a chunk are spread over.
+  unsigned blocks_for(algorithm how, std::uint64_t bytes) const;
+  std::uint64_t hash() const;
+};
+
+// The most elements of one chunk: what the workspace holds and what the table says. A multiple of whole units.
+std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes);
+
+}  // namespace xyl

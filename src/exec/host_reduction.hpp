@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Reductions over ranges of host memory: for each type and operation a function, in a table per instruction set. The
+// table is chosen once by what the processor has. All tables give the same bits: the same operations in the same
+// order, without contraction.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/parameters.hpp"
+#include "exec/dispatch.hpp"
+#include "proto/bulk.hpp"
+
+namespace xyl {
+
+// destination[i] = sources[0][i] op sources[1][i] op ... in this order, divided by `divisor`. destination may be one of
+// the sources. No alignment is needed beyond the element's.
+using reduce_function = void (*)(void* destination, const void* const* sources, int count_of_sources,
+                                 std::size_t elements, std::uint32_t divisor);
+
+// Copies; the ranges do not overlap. A plain vector loop: the C library's memcpy uses string instructions at these
+// sizes, which took three times as long from a cached source to an uncached destination.
+using copy_function = void (*)(void* destination, const void* source, std::size_t bytes);
+
+struct host_reductions {
+  instruction_set isa;
+  copy_function copy;
+  reduce_function function[element_types::size][reduction_operations::size];
+};
+
+// The table for a wish; a processor that lacks what was wished for gets the best it has.
+const host_reductions& choose_host_reductions(instruction_set wish);
+
+// The most ranks that host memory serves.
+inline constexpr int host_capacity = 256;
+
+// A reduction for proto/bulk.hpp that works on whole ranges.
+struct host_reduction {
+  static constexpr int ranks = 0;
+  unsigned element_bytes;
+  reduce_function reduce_range;
+  std::uint32_t divisor;
+
+  // Results are shared out while they are in the first-level cache.
+  static constexpr std::uint64_t piece = 16 * 1024;
+
+  template <class S, class Call, class From>
+  void reduce_all(S& s, const Call& c, range units, From from, bool share, std::uint64_t to) const {
+    const std::byte* staged[host_capacity];
+    for (int p = 0; p < c.ranks; ++p)
+      staged[p] = p == c.rank ? c.input + units.begin * 16 : c.workspace[c.rank] + from(p);
+    std::byte* const output = c.output + units.begin * 16;
+    in_pieces(bytes_in(*this, units, c.count), [&](std::uint64_t at, std::uint64_t bytes) {
+      const void* sources[host_capacity];
+      for (int p = 0; p < c.ranks; ++p) sources[p] = staged[p] + at;
+      reduce_range(output + at, sources, c.ranks, bytes / element_bytes, divisor);
+      if (share)
+        for (int k = 1; k < c.ranks; ++k) s.copy(c.workspace[(c.rank + k) % c.ranks] + to + at, output + at, bytes);
+    });
+  }
+
+  template <class S, class Call>
+  void reduce_pair(S& s, const Call& c, range units, std::uint64_t from, int next, std::uint64_t to,
+                   bool finished) const {
+    const std::byte* const arrived = c.workspace[c.rank] + from;
+    const std::byte* const input = c.input + units.begin * 16;
+    std::byte* const sent = c.workspace[next] + to;
+    in_pieces(bytes_in(*this, units, c.count), [&](std::uint64_t at, std::uint64_t bytes) {
+      const void* const sources[2] = {arrived + at, input + at};
+      if (finished) {
+        std::byte* const output = c.output + units.begin * 16 + at;
+        reduce_range(output, sources, 2, bytes / element_bytes, divisor);
+        s.copy(sent + at, output, bytes);
+      } else {
+        reduce_range(sent + at, sources, 2, bytes / element_bytes, 1);
+      }
+    });
+  }
+
+ private:
+  template <class F>
+  static void in_pieces(std::uint64_t bytes, F f) {
+    for (std::uint64_t at = 0; at < bytes; at += piece) f(at, std::min(piece, bytes - at));
+  }
+};
+
+}  // namespace xyl

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The loops of host_reduction.hpp. This file is compiled once per instruction set, with XYLEM_ISA naming it; the code
+// is the same and the compiler vectorises it for what it was given. Everything has internal linkage but the table:
+// an inline function shared with another object could otherwise carry this object's instructions there.
+#include <cstring>
+
+#include "exec/host_reduction_tables.hpp"
+
+namespace xyl {
+namespace {
+
+// Accumulators of one piece stay in the first-level cache.
+constexpr std::size_t piece = 512;
+
+template <class T, class Operation>
+struct loops {
+  using A = typename element_traits<T>::accumulator;
+
+  static void reduce(void* destination, const void* const* sources, int count_of_sources, std::size_t elements,
+                     std::uint32_t divisor) {
+    T* const out = static_cast<T*>(destination);
+    if (count_of_sources == 2 && divisor == 1)
+      pair(out, static_cast<const T*>(sources[0]), static_cast<const T*>(sources[1]), elements);
+    else
+      for (std::size_t at = 0; at < elements; at += piece)
+        several(out, sources, count_of_sources, at, elements - at < piece ? elements - at : piece, divisor);
+  }
+
+ private:
+  static void pair(T* out, const T* a, const T* b, std::size_t elements) {
+    // In place means the same index: no iteration depends on another.
+#pragma GCC ivdep
+    for (std::size_t i = 0; i < elements; ++i)
+      out[i] = element_traits<T>::encode(
+          Operation::combine(element_traits<T>::decode(a[i]), element_traits<T>::decode(b[i])));
+  }
+
+  static void several(T* out, const void* const* sources, int count_of_sources, std::size_t at, std::size_t n,
+                      std::uint32_t divisor) {
+    A sum[piece];
+    const T* const first = static_cast<const T*>(sources[0]) + at;
+    for (std::size_t i = 0; i < n; ++i) sum[i] = element_traits<T>::decode(first[i]);
+    for (int s = 1; s < count_of_sources; ++s) {
+      const T* const next = static_cast<const T*>(sources[s]) + at;
+      for (std::size_t i = 0; i < n; ++i) sum[i] = Operation::combine(sum[i], element_traits<T>::decode(next[i]));
+    }
+    const reduction<portable_codec<T>, Operation> finishing{divisor};
+    if (divisor != 1)
+      for (std::size_t i = 0; i < n; ++i) sum[i] = finishing.finish(sum[i]);
+    for (std::size_t i = 0; i < n; ++i) out[at + i] = element_traits<T>::encode(sum[i]);
+  }
+};
+
+typedef char vector_of_bytes __attribute__((vector_size(64), aligned(1), may_alias));
+
+void copy(void* destination, const void* source, std::size_t bytes) {
+  char* to = static_cast<char*>(destination);
+  const char* from = static_cast<const char*>(source);
+  for (; bytes >= sizeof(vector_of_bytes); bytes -= sizeof(vector_of_bytes)) {
+    *reinterpret_cast<vector_of_bytes*>(to) = *reinterpret_cast<const vector_of_bytes*>(from);
+    to += sizeof(vector_of_bytes);
+    from += sizeof(vector_of_bytes);
+  }
+  std::memcpy(to, from, bytes);
+}
+
+constexpr host_reductions make_table(instruction_set isa) {
+  host_reductions table{};
+  table.isa = isa;
+  table.copy = copy;
+  element_types::for_each([&](auto type, int t) {
+    reduction_operations::for_each([&](auto op, int o) {
+      using T = typename decltype(type)::type;
+      if constexpr (element_traits<T>::is_integer || !decltype(op)::integers_only)
+        table.function[t][o] = loops<T, typename decltype(op)::type>::reduce;
+    });
+  });
+  return table;
+}
+
+}  // namespace
+
+template <>
+const host_reductions& host_reductions_of<instruction_set::XYLEM_ISA>() {
+  static constinit const host_reductions table = make_table(instruction_set::XYLEM_ISA);
+  return table;
+}
+
+}  // namespace xyl

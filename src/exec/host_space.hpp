@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The execution space of a rank on the CPU: one block of one lane, over workspaces in memory that the ranks' processes
+// (or threads) share. It relies on 8-byte atomics being address-free, which std::atomic_ref guarantees where it is
+// lock-free.
+#pragma once
+
+#include <atomic>
+
+#include "exec/host_reduction.hpp"
+#include "exec/host_wait.hpp"
+#include "proto/space.hpp"
+
+namespace xyl {
+
+class host_space {
+  using word = std::atomic_ref<std::uint64_t>;
+  static_assert(word::is_always_lock_free);
+
+ public:
+  host_space(host_wait& waits, control_block& control, copy_function copy)
+      : waits_(waits), control_(control), copy_(copy) {}
+
+  bool begin() {
+    epoch_ = next_epoch(control_.call.epoch);
+    return !waits_.out_of_service();
+  }
+  epoch_t epoch() const { return epoch_; }
+  void leave() { control_.call.epoch = epoch_; }
+
+  static constexpr unsigned lane() { return 0; }
+  static constexpr unsigned lanes() { return 1; }
+  static constexpr unsigned block() { return 0; }
+  static constexpr unsigned blocks() { return 1; }
+  static void sync() {}
+  static bool all(bool verdict) { return verdict; }
+
+  void post(flag* f, epoch_t e) {
+    // Release: the data this thread wrote to the peer is there before the flag.
+    word(f->epoch).store(e, std::memory_order_release);
+  }
+
+  bool await(const flag* f, epoch_t e, waiting w) {
+    std::uint64_t seen = 0;
+    return waits_.until(
+        [&] {
+          // Acquire: what the peer wrote before it posted may be read after.
+          seen = word(const_cast<flag*>(f)->epoch).load(std::memory_order_acquire);
+          return seen >= e;
+        },
+        {w, e, epoch_}, seen);
+  }
+
+  void put(line* l, std::uint64_t data, std::uint32_t e) {
+    // Release: a packet says that this rank is in this launch, and with it that its earlier ones, and their reads of
+    // the slot that a peer may write next, are over (see launch boundaries in space.hpp). No launch orders them here.
+    const std::uint64_t tag = static_cast<std::uint64_t>(e) << 32;
+    word(l->word[0]).store(tag | (data & 0xffffffffu), std::memory_order_release);
+    word(l->word[1]).store(tag | data >> 32, std::memory_order_release);
+  }
+
+  template <int N>
+  bool get_all(const line* const (&lines)[N], std::uint32_t e, std::uint64_t (&data)[N], waiting w) {
+    for (int i = 0; i < N; ++i) {
+      if (lines[i] == nullptr) continue;
+      line* const l = const_cast<line*>(lines[i]);
+      std::uint64_t low = 0, high = 0;
+      const auto here = [&] {
+        // Acquire: see put.
+        low = word(l->word[0]).load(std::memory_order_acquire);
+        high = word(l->word[1]).load(std::memory_order_acquire);
+        return static_cast<std::uint32_t>(low >> 32) == e && static_cast<std::uint32_t>(high >> 32) == e;
+      };
+      if (!waits_.until(here, {{w.peer + i, w.what}, e, epoch_}, low)) return false;
+      data[i] = high << 32 | (low & 0xffffffffu);
+    }
+    return true;
+  }
+
+  void refuse(waiting w, std::uint64_t wanted, std::uint64_t seen) {
+    waits_.give_up(xylInvalidUsage, {w, wanted, epoch_}, seen);
+  }
+
+  static unit16 load16(const unit16* p) { return *p; }
+  static unit16 load_peer16(const unit16* p) { return *p; }
+  static void store16(unit16* p, unit16 v) { *p = v; }
+  void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) const { copy_(to, from, bytes); }
+
+ private:
+  host_wait& waits_;
+  control_block& control_;
+  copy_function copy_;
+  epoch_t epoch_ = 0;
+};
+
+static_assert(execution_space<host_space>);
+
+}  // namespace xyl

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "exec/host_wait.hpp"
+
+#include <sched.h>
+#include <time.h>
+
+#include <atomic>
+#include <cstring>
+
+namespace xyl {
+
+namespace {
+
+constexpr std::int64_t yielding_ns = 1'000'000;
+constexpr timespec nap = {0, 50'000};
+// Looking at the clock and at departures costs more than a poll.
+constexpr int polls_per_look = 16;
+
+}  // namespace
+
+std::uint64_t host_wait::poison_word() const {
+  // Acquire: whoever reads the reason may read the record that was completed before it.
+  return std::atomic_ref(controls_[static_cast<std::size_t>(rank_)]->poisoned.word).load(std::memory_order_acquire);
+}
+
+void host_wait::give_up(xylResult_t code, const subject& what, std::uint64_t seen) {
+  give_up_record& r = controls_[static_cast<std::size_t>(rank_)]->gave_up.record;
+  std::uint32_t empty = 0;
+  // Relaxed: this only elects the writer (a kernel of this rank may compete); the content is published below.
+  if (std::atomic_ref(r.state).compare_exchange_strong(empty, 1, std::memory_order_relaxed)) {
+    r.code = code;
+    r.peer = what.whom.peer;
+    r.waited_in = what.whom.what;
+    r.wanted = what.wanted;
+    r.seen = seen;
+    r.epoch = what.epoch;
+    if (record_ != nullptr) std::memcpy(r.call, record_, sizeof r.call);
+    // Release: a reader (a peer that explains a mismatch) that sees 2 sees the fields.
+    std::atomic_ref(r.state).store(2, std::memory_order_release);
+  }
+  const std::uint64_t reason = poison::pack(code, what.whom.peer);
+  for (control_block* control : controls_) {
+    std::uint64_t healthy = 0;
+    // The first reason wins. Release pairs with the acquire of poison_word, after the record above.
+    std::atomic_ref(control->poisoned.word).compare_exchange_strong(healthy, reason, std::memory_order_release,
+                                                                    std::memory_order_relaxed);
+  }
+}
+
+bool host_wait::until_slowly(const ready_function& ready, const subject& what, const std::uint64_t& seen) {
+  const std::int64_t start = now_ns();
+  bool warned = limits_.warning_ns == 0;
+  std::int64_t waited = 0;
+  for (int polls = 1;; ++polls) {
+    if (ready()) return true;
+    if (out_of_service()) return false;
+    if (waited < yielding_ns) {
+      ::sched_yield();
+      if (polls % polls_per_look != 0) continue;
+    } else {
+      ::nanosleep(&nap, nullptr);
+    }
+    waited = now_ns() - start;
+    if (waited >= limits_.deadline_ns) {
+      give_up(xylTimeout, what, seen);
+      return false;
+    }
+    if (waited >= yielding_ns && has_left_ && has_left_(what.whom.peer)) {
+      // It may have written before it left; only a poll after the departure was seen can tell.
+      if (ready()) return true;
+      give_up(xylRemoteError, what, seen);
+      return false;
+    }
+    if (!warned && waited >= limits_.warning_ns) {
+      warned = true;
+      if (warn_) warn_(what, waited);
+    }
+  }
+}
+
+}  // namespace xyl

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/perf_report.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "base/result.hpp"
+#include "tools/perf_types.hpp"
+
+namespace xyl {
+namespace {
+
+using unsigned_long = unsigned long long;
+
+// As many decimals as keep about four digits; a number too long for its column pushes the rest to the right.
+std::string number(double value, int width) {
+  const int decimals = value < 10 ? 3 : value < 1000 ? 2 : value < 100'000 ? 1 : 0;
+  return format_text("%*.*f", width, decimals, value);
+}
+
+double ratio(const placement_result& p) { return p.seconds > 0 ? p.mpi_seconds / p.seconds : 0; }
+
+std::string placement_text(const perf_report& report, const perf_row& row, const placement_result& p) {
+  std::string text =
+      number(p.seconds * 1e6, 10) + number(algorithm_bandwidth(row, p), 9) +
+      number(bus_bandwidth(report, row, p), 9) +
+      (p.wrong < 0 ? format_text("%8s", "N/A") : format_text("%8lld", static_cast<long long>(p.wrong)));
+  if (report.options.compare)
+    text += p.mpi_seconds > 0 ? number(p.mpi_seconds * 1e6, 11) + format_text("%8.2f", ratio(p))
+                              : format_text("%11s%8s", "N/A", "N/A");
+  return text;
+}
+
+nlohmann::ordered_json placement_json(const perf_report& report, const perf_row& row, const placement_result& p) {
+  nlohmann::ordered_json json;
+  json["time_us"] = p.seconds * 1e6;
+  json["algorithm_bandwidth"] = algorithm_bandwidth(row, p);
+  json["bus_bandwidth"] = bus_bandwidth(report, row, p);
+  if (p.wrong >= 0) json["wrong"] = p.wrong;
+  if (p.mpi_seconds > 0) {
+    json["mpi_time_us"] = p.mpi_seconds * 1e6;
+    json["mpi_ratio"] = ratio(p);
+  }
+  return json;
+}
+
+std::string csv_placement(const perf_report& report, const perf_row& row, const placement_result& p) {
+  std::string text =
+      format_text(",%.6g,%.6g,%.6g,", p.seconds * 1e6, algorithm_bandwidth(row, p), bus_bandwidth(report, row, p));
+  if (p.wrong >= 0) text += std::to_string(p.wrong);
+  if (report.options.compare)
+    text += p.mpi_seconds > 0 ? format_text(",%.6g,%.6g", p.mpi_seconds * 1e6, ratio(p)) : ",,";
+  return text;
+}
+
+}  // namespace
+
+double algorithm_bandwidth(const perf_row& row, const placement_result& placement) {
+  return placement.seconds > 0 ? static_cast<double>(row.bytes) / placement.seconds * 1e-9 : 0;
+}
+
+double bus_bandwidth(const perf_report& report, const perf_row& row, const placement_result& placement) {
+  return algorithm_bandwidth(row, placement) * report.bus_factor;
+}
+
+double average_bus_bandwidth(const perf_report& report) {
+  double sum = 0;
+  for (const perf_row& row : report.rows)
+    sum += bus_bandwidth(report, row, row.out_of_place) + bus_bandwidth(report, row, row.in_place);
+  return report.rows.empty() ? 0 : sum / (2.0 * static_cast<double>(report.rows.size()));
+}
+
+std::int64_t wrong_elements(const perf_report& report) {
+  std::int64_t wrong = 0;
+  for (const perf_row& row : report.rows)
+    for (const placement_result* p : {&row.out_of_place, &row.in_place})
+      if (p->wrong > 0) wrong += p->wrong;
+  return wrong;
+}
+
+std::string header_text(const perf_report& report) {
+  const perf_options& o = report.options;
+  std::string text =
+      format_text("# xylem-perf %s, Xylem %s, %zu ranks, %s memory\n", o.collective.c_str(), report.version.c_str(),
+                  report.places.size(), report.device_memory ? "device" : "host");
+  text += format_text("# from %llu to %llu bytes, step %s %llu; ", static_cast<unsigned_long>(o.least_bytes),
+                      static_cast<unsigned_long>(o.most_bytes), o.step_factor > 1 ? "x" : "+",
+                      static_cast<unsigned_long>(o.step_factor > 1 ? o.step_factor : o.step_bytes));
+  text += o.iterations > 0 ? format_text("%d iterations", o.iterations) : std::string("iterations as needed");
+  if (o.aggregated_calls > 1) text += format_text(" of %d calls", o.aggregated_calls);
+  text += format_text(", %d warm-up; median of %d, slowest rank", o.warmup_iterations, o.repetitions);
+  if (o.graph_launches > 0) text += format_text("; in a CUDA graph launched %d times", o.graph_launches);
+  text += o.checks > 0 ? "; results checked\n" : "; results not checked\n";
+  for (std::size_t rank = 0; rank < report.places.size(); ++rank) {
+    const rank_place& p = report.places[rank];
+    text += format_text("#   rank %2zu  pid %7d on %s", rank, p.process, p.host.c_str());
+    if (p.device >= 0) text += format_text("  device %d  %s", p.device, p.device_text.c_str());
+    text += '\n';
+  }
+  if (o.compare)
+    text += "# mpi: " + report.mpi_version + ", measured in turn with Xylem; ratio: its time divided by Xylem's\n";
+  const int width = o.compare ? 55 : 36;
+  const std::string columns =
+      std::string("      time    algbw    busbw  #wrong") + (o.compare ? "        mpi   ratio" : "");
+  const std::string units =
+      std::string("      (us)   (GB/s)   (GB/s)        ") + (o.compare ? "       (us)        " : "");
+  text += format_text("#\n# %56s%*s%*s\n", "", width, "out-of-place", width, "in-place");
+  text += format_text("# %12s%14s%12s%10s%8s%s%s\n", "size", "count", "type", "redop", "root", columns.c_str(),
+                      columns.c_str());
+  text += format_text("# %12s%14s%12s%10s%8s%s%s\n", "(B)", "(elements)", "", "", "", units.c_str(), units.c_str());
+  return text;
+}
+
+std::string row_text(const perf_report& report, const perf_row& row) {
+  return format_text("  %12llu%14llu%12s%10s%8d", static_cast<unsigned_long>(row.bytes),
+                     static_cast<unsigned_long>(row.count), info_of(row.type).name, info_of(row.operation).name,
+                     row.root) +
+         placement_text(report, row, row.out_of_place) + placement_text(report, row, row.in_place) + "\n";
+}
+
+std::string footer_text(const perf_report& report) {
+  const std::int64_t wrong = wrong_elements(report);
+  const char* verdict = wrong > 0 ? "FAILED" : report.options.checks > 0 ? "OK" : "NOT CHECKED";
+  return format_text("# Out of bounds values : %lld %s\n# Avg bus bandwidth    : %.6g\n",
+                     static_cast<long long>(wrong), verdict, average_bus_bandwidth(report));
+}
+
+std::string json_text(const perf_report& report) {
+  const perf_options& o = report.options;
+  nlohmann::ordered_json json;
+  json["xylem_version"] = report.version;
+  json["mpi_version"] = report.mpi_version;
+  json["collective"] = o.collective;
+  json["memory"] = report.device_memory ? "device" : "host";
+  json["warmup_iterations"] = o.warmup_iterations;
+  json["aggregated_calls"] = o.aggregated_calls;
+  json["repetitions"] = o.repetitions;
+  json["graph_launches"] = o.graph_launches;
+  json["checks"] = o.checks;
+  json["ranks"] = nlohmann::ordered_json::array();
+  for (const rank_place& p : report.places) {
+    nlohmann::ordered_json place = {{"host", p.host}, {"process", p.process}};
+    if (p.device >= 0) {
+      place["device"] = p.device;
+      place["device_name"] = p.device_text;
+    }
+    json["ranks"].push_back(place);
+  }
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const perf_row& row : report.rows)
+    json["rows"].push_back({{"bytes", row.bytes},
+                            {"count", row.count},
+                            {"type", info_of(row.type).name},
+                            {"operation", info_of(row.operation).name},
+                            {"root", row.root},
+                            {"iterations", row.iterations},
+                            {"out_of_place", placement_json(report, row, row.out_of_place)},
+                            {"in_place", placement_json(report, row, row.in_place)}});
+  json["wrong_elements"] = wrong_elements(report);
+  json["average_bus_bandwidth"] = average_bus_bandwidth(report);
+  // A host name need not be UTF-8; a replacement character is better than no file.
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string csv_header(const perf_report& report) {
+  std::string text = "bytes,count,type,operation,root,iterations";
+  for (const char* placement : {"out_of_place", "in_place"}) {
+    for (const char* column : {"time_us", "algorithm_bandwidth", "bus_bandwidth", "wrong"})
+      text += format_text(",%s_%s", placement, column);
+    if (report.options.compare) text += format_text(",%s_mpi_time_us,%s_mpi_ratio", placement, placement);
+  }
+  return text + "\n";
+}
+
+std::string csv_row(const perf_report& report, const perf_row& row) {
+  return format_text("%llu,%llu,%s,%s,%d,%d", static_cast<unsigned_long>(row.bytes),
+                     static_cast<unsigned_long>(row.count), info_of(row.type).name, info_of(row.operation).name,
+                     row.root, row.iterations) +
+         csv_placement(report, row, row.out_of_place) + csv_placement(report, row, row.in_place) + "\n";
+}
+
+}  // namespace xyl

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a user sees when something is wrong: a killed rank, a late one, calls that differ, abort, wrong arguments, a
+// wrong environment. Each test is named after its symptom; liveness comes first, so every one has a limit.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "abi/ranks.hpp"
+#include "base/clock.hpp"
+
+namespace xyl::test {
+namespace {
+
+bool says(const char* text, const char* part) { return std::strstr(text, part) != nullptr; }
+
+class environment {
+ public:
+  environment(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~environment() { ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+class killed_rank : public testing::TestWithParam<std::tuple<int, std::size_t>> {};
+
+TEST_P(killed_rank, in_mid_allreduce_is_named_within_a_second) {
+  const auto [ranks, count] = GetParam();
+  const int victim = ranks - 1;
+  const auto ends = forked_ranks(
+      ranks,
+      [&, ranks = ranks, count = count](int rank, meeting& m) {
+        test_communicator comm(ranks, rank, m);
+        ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
+        std::vector<float> data(count, 1.0f);
+        std::thread killer;
+        if (rank == victim)
+          killer = std::thread([] {
+            ::usleep(100'000);
+            ::kill(::getpid(), SIGKILL);
+          });
+        xylResult_t code = xylSuccess;
+        std::int64_t began = 0;
+        while (code == xylSuccess) {
+          began = now_ns();
+          code = xylAllReduce(data.data(), data.data(), count, xylFloat32, xylMax, comm, nullptr);
+        }
+        EXPECT_EQ(code, xylRemoteError);
+        EXPECT_LT(now_ns() - began, 1'000'000'000);
+        const std::string who = "rank " + std::to_string(victim);
+        EXPECT_TRUE(says(xylGetLastError(comm), who.c_str())) << xylGetLastError(comm);
+        xylResult_t later = xylSuccess;
+        EXPECT_EQ(xylCommGetAsyncError(comm, &later), xylSuccess);
+        EXPECT_EQ(later, xylRemoteError);
+        EXPECT_EQ(xylBarrier(comm), xylRemoteError);
+      },
+      20'000);
+  for (int r = 0; r < ranks; ++r) {
+    if (r == victim)
+      EXPECT_EQ(ends[static_cast<std::size_t>(r)].signal, SIGKILL);
+    else
+      EXPECT_TRUE(ends[static_cast<std::size_t>(r)].good()) << r << ": " << ends[static_cast<std::size_t>(r)].text();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(host, killed_rank, testing::Combine(testing::Values(2, 4), testing::Values(2, 4000, 400'000)));
+
+TEST(mismatched_count, is_invalid_usage_on_all_ranks_with_outputs_untouched) {
+  for (int ranks : {2, 3, 4})
+    for (std::size_t count : {4, 1000, 300'000})
+      with_ranks(ranks, [&](int rank, test_communicator& comm) {
+        const std::size_t mine = rank == ranks - 1 ? count + 1 : count;
+        std::vector<float> in(mine, 1.0f), out(mine, 7.0f);
+        EXPECT_EQ(xylAllReduce(in.data(), out.data(), mine, xylFloat32, xylSum, comm, nullptr), xylInvalidUsage);
+        EXPECT_TRUE(says(xylGetLastError(comm), "differ")) << xylGetLastError(comm);
+        for (float x : out) ASSERT_EQ(x, 7.0f);
+        EXPECT_EQ(xylBarrier(comm), xylInvalidUsage);
+      });
+}
+
+TEST(mismatched_call, of_any_kind_is_invalid_usage_and_both_calls_are_named) {
+  struct call {
+    xylDataType_t type;
+    xylRedOp_t op;
+    bool barrier;
+  };
+  for (const call& other : {call{xylInt32, xylSum, false}, call{xylFloat32, xylMax, false}, call{xylFloat32, xylSum, true}})
+    with_ranks(2, [&](int rank, test_communicator& comm) {
+      std::vector<float> in(100, 1.0f), out(100, 7.0f);
+      xylResult_t code;
+      if (rank == 0)
+        code = xylAllReduce(in.data(), out.data(), in.size(), xylFloat32, xylSum, comm, nullptr);
+      else if (other.barrier)
+        code = xylBarrier(comm);
+      else
+        code = xylAllReduce(in.data(), out.data(), in.size(), other.type, other.op, comm, nullptr);
+      EXPECT_EQ(code, xylInvalidUsage);
+      EXPECT_TRUE(says(xylGetLastError(comm), "rank 0 called") && says(xylGetLastError(comm), "rank 1 called"))
+          << xylGetLastError(comm);
+      for (float x : out) ASSERT_EQ(x, 7.0f);
+    });
+}
+
+TEST(rank_that_never_comes, is_a_timeout_that_names_it) {
+  const environment limit("XYLEM_TIMEOUT", "0.5");
+  for (int ranks : {2, 4}) {
+    const auto ends = forked_ranks(ranks, [&](int rank, meeting& m) {
+      test_communicator comm(ranks, rank, m);
+      ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
+      if (rank != 1) {
+        std::vector<double> data(1000, 1.0);
+        EXPECT_EQ(xylAllReduce(data.data(), data.data(), data.size(), xylFloat64, xylSum, comm, nullptr), xylTimeout);
+        EXPECT_TRUE(says(xylGetLastError(comm), "rank 1")) << xylGetLastError(comm);
+      }
+      m.wait();
+      // The late one learns that the others have gone.
+      if (rank == 1) {
+        EXPECT_EQ(xylBarrier(comm), xylTimeout) << xylGetLastError(comm);
+      }
+    });
+    for (const auto& end : ends) EXPECT_TRUE(end.good()) << end.text();
+  }
+}
+
+TEST(rank_that_has_left, is_reported_instead_of_waited_for) {
+  const auto ends = forked_ranks(2, [&](int rank, meeting& m) {
+    test_communicator comm(2, rank, m);
+    ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
+    if (rank == 1) comm.destroy();
+    m.wait();
+    if (rank == 0) {
+      EXPECT_EQ(xylBarrier(comm), xylRemoteError);
+      EXPECT_TRUE(says(xylGetLastError(comm), "left")) << xylGetLastError(comm);
+    }
+    m.wait();
+  });
+  for (const auto& end : ends) EXPECT_TRUE(end.good()) << end.text();
+}
+
+TEST(destroy, right_after_the_last_call_does_not_disturb_peers) {
+  for (int round = 0; round < 20; ++round)
+    with_ranks(3, [&](int, test_communicator& comm) {
+      std::vector<float> data(2000, 1.0f);
+      for (int i = 0; i < 5; ++i)
+        ASSERT_EQ(xylAllReduce(data.data(), data.data(), data.size(), xylFloat32, xylMax, comm, nullptr), xylSuccess)
+            << xylGetLastError(comm);
+      comm.destroy();
+    });
+}
+
+TEST(abort, from_another_thread_ends_everyones_wait_and_may_be_repeated) {
+  const auto ends = forked_ranks(3, [&](int rank, meeting& m) {
+    test_communicator comm(3, rank, m);
+    ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
+    if (rank == 2) {
+      ::usleep(50'000);
+      EXPECT_EQ(xylCommAbort(comm), xylSuccess);
+      EXPECT_EQ(xylCommAbort(comm), xylSuccess);
+    } else {
+      EXPECT_EQ(xylBarrier(comm), xylRemoteError);
+      EXPECT_TRUE(says(xylGetLastError(comm), "rank 2")) << xylGetLastError(comm);
+    }
+    m.wait();
+  });
+  for (const auto& end : ends) EXPECT_TRUE(end.good()) << end.text();
+}
+
+TEST(wrong_arguments, give_a_sentence_and_leave_the_communicator_usable) {
+  with_ranks(2, [&](int, test_communicator& comm) {
+    std::vector<float> data(16, 1.0f);
+    float* const p = data.data();
+    const auto refused = [&](xylResult_t code, const char* part) {
+      EXPECT_EQ(code, xylInvalidArgument);
+      EXPECT_TRUE(says(xylGetLastError(comm), part)) << xylGetLastError(comm);
+    };
+    refused(xylAllReduce(nullptr, p, 4, xylFloat32, xylSum, comm, nullptr), "send is NULL");
+    refused(xylAllReduce(p, nullptr, 4, xylFloat32, xylSum, comm, nullptr), "recv is NULL");
+    refused(xylAllReduce(p, p, 4, static_cast<xylDataType_t>(12), xylSum, comm, nullptr), "12 is not a data type");
+    refused(xylAllReduce(p, p, 4, static_cast<xylDataType_t>(-1), xylSum, comm, nullptr), "not a data type");
+    refused(xylAllReduce(p, p, 4, xylFloat32, static_cast<xylRedOp_t>(5), comm, nullptr), "5 is not an operation");
+    refused(xylAllReduce(p, p, 4, xylFloat32, xylBitXor, comm, nullptr), "needs an integer type");
+    refused(xylAllReduce(p, p, static_cast<std::size_t>(-1), xylFloat32, xylSum, comm, nullptr), "address space");
+    refused(xylAllReduce(reinterpret_cast<char*>(p) + 1, p, 4, xylFloat32, xylSum, comm, nullptr), "not aligned");
+    refused(xylCommCount(comm, nullptr), "NULL");
+    EXPECT_EQ(xylAllReduce(nullptr, nullptr, 0, xylFloat32, xylSum, comm, nullptr), xylSuccess);
+    EXPECT_EQ(xylAllReduce(p, p, 4, xylFloat32, xylSum, comm, nullptr), xylSuccess) << xylGetLastError(comm);
+    EXPECT_EQ(p[0], 2.0f);
+  });
+}
+
+TEST(wrong_handle, null_foreign_or_destroyed_is_refused_without_a_crash) {
+  int n = 0;
+  EXPECT_EQ(xylCommCount(nullptr, &n), xylInvalidArgument);
+  EXPECT_TRUE(says(xylGetLastError(nullptr), "NULL"));
+  EXPECT_EQ(xylCommCount(reinterpret_cast<xylComm_t>(0x1234), &n), xylInvalidArgument);
+  EXPECT_EQ(xylBarrier(reinterpret_cast<xylComm_t>(&n)), xylInvalidArgument);
+  EXPECT_EQ(xylCommAbort(reinterpret_cast<xylComm_t>(~0ull)), xylInvalidArgument);
+  EXPECT_EQ(xylCommDestroy(reinterpret_cast<xylComm_t>(&n)), xylInvalidArgument);
+  EXPECT_EQ(xylCommDestroy(nullptr), xylSuccess);
+  with_ranks(1, [](int, test_communicator& comm) {
+    const xylComm_t stale = comm;
+    comm.destroy();
+    int count = 0;
+    EXPECT_EQ(xylCommCount(stale, &count), xylInvalidArgument);
+    EXPECT_EQ(xylCommDestroy(stale), xylInvalidArgument);
+  });
+}
+
+TEST(initialisation, with_wrong_arguments_is_refused) {
+  xylComm_t comm = reinterpret_cast<xylComm_t>(1);
+  const auto gather = [](void*, const void*, void*, std::size_t) { return 1; };
+  EXPECT_EQ(xylCommInitOob(nullptr, 1, 0, gather, nullptr), xylInvalidArgument);
+  EXPECT_EQ(xylCommInitOob(&comm, 1, 0, nullptr, nullptr), xylInvalidArgument);
+  EXPECT_EQ(comm, nullptr);
+  EXPECT_EQ(xylCommInitOob(&comm, 0, 0, gather, nullptr), xylInvalidArgument);
+  EXPECT_EQ(xylCommInitOob(&comm, 2, 2, gather, nullptr), xylInvalidArgument);
+  EXPECT_EQ(xylCommInitOob(&comm, 2, -1, gather, nullptr), xylInvalidArgument);
+  EXPECT_EQ(xylCommInitOob(&comm, 100'000, 0, gather, nullptr), xylInvalidArgument);
+}
+
+TEST(initialisation, with_an_allgather_that_fails_is_an_error) {
+  const auto ends = forked_processes(1, [](int) {
+    xylComm_t comm = nullptr;
+    const auto gather = [](void*, const void*, void*, std::size_t) { return 1; };
+    EXPECT_NE(xylCommInitOob(&comm, 2, 0, gather, nullptr), xylSuccess);
+    EXPECT_EQ(comm, nullptr);
+    EXPECT_STRNE(xylGetLastError(nullptr), "");
+  });
+  EXPECT_TRUE(ends[0].good()) << ends[0].text();
+}
+
+TEST(wrong_environment, of_one_rank_fails_all_ranks_by_name) {
+  const auto ends = forked_ranks(2, [&](int rank, meeting& m) {
+    if (rank == 1) ::setenv("XYLEM_TIMEOUT", "soon", 1);
+    test_communicator comm(2, rank, m);
+    EXPECT_EQ(comm.code(), rank == 1 ? xylInvalidUsage : xylRemoteError);
+    EXPECT_TRUE(says(comm.text().c_str(), "XYLEM_TIMEOUT")) << comm.text();
+    EXPECT_TRUE(says(comm.text().c_str(), "soon")) << comm.text();
+  });
+  for (const auto& end : ends) EXPECT_TRUE(end.good()) << end.text();
+}
+
+TEST(fork, child_is_refused_and_parent_goes_on) {
+  with_ranks(2, [&](int, test_communicator& comm) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const xylResult_t code = xylBarrier(comm);
+      ::_exit(code == xylInvalidUsage ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(xylBarrier(comm), xylSuccess) << xylGetLastError(comm);
+  });
+}
+
+TEST(texts, exist_for_every_code_and_version_is_the_headers) {
+  for (int code = -1; code < 100; ++code) EXPECT_STRNE(xylGetErrorString(static_cast<xylResult_t>(code)), "");
+  int version = 0;
+  EXPECT_EQ(xylGetVersion(&version), xylSuccess);
+  EXPECT_EQ(version, XYL_VERSION_CODE);
+  EXPECT_EQ(xylGetVersion(nullptr), xylInvalidArgument);
+}
+
+}  // namespace
+}  // namespace xyl::test
