@@ -100,6 +100,20 @@ TEST(poison, a_word_carries_code_and_culprit) {
     }
 }
 
+TEST(poison, calls_that_differ_do_not_concern_the_call_before) {
+  for (const epoch_t e : {epoch_t{2}, epoch_t{0x7fff}, epoch_t{0xffffffff}, (epoch_t{1} << 63) + 0xffffffff}) {
+    const std::uint64_t differ = poison::pack(xylInvalidUsage, 3, next_epoch(e));
+    EXPECT_FALSE(poison::concerns(differ, e));
+    EXPECT_TRUE(poison::concerns(differ, next_epoch(e)));
+    EXPECT_TRUE(poison::concerns(differ, next_epoch(next_epoch(e))));
+    EXPECT_TRUE(poison::concerns(poison::pack(xylTimeout, 3, next_epoch(e)), e));
+    EXPECT_TRUE(poison::concerns(poison::pack(xylRemoteError, 3), e));
+    EXPECT_EQ(poison::code(differ), xylInvalidUsage);
+    EXPECT_EQ(poison::culprit(differ), 3);
+    EXPECT_FALSE(poison::concerns(0, e));
+  }
+}
+
 TEST(fingerprint, depends_on_every_field) {
   const call_record plain;
   std::vector<std::uint64_t> seen{fingerprint(plain)};
