@@ -23,7 +23,7 @@ class host_space {
 
   bool begin() {
     epoch_ = next_epoch(control_.call.epoch);
-    return !waits_.out_of_service();
+    return !waits_.out_of_service(epoch_);
   }
   epoch_t epoch() const { return epoch_; }
   void leave() { control_.call.epoch = epoch_; }

@@ -38,7 +38,7 @@ void host_wait::give_up(xylResult_t code, const subject& what, std::uint64_t see
     // Release: a reader (a peer that explains a mismatch) that sees 2 sees the fields.
     std::atomic_ref(r.state).store(2, std::memory_order_release);
   }
-  const std::uint64_t reason = poison::pack(code, what.whom.peer);
+  const std::uint64_t reason = poison::pack(code, what.whom.peer, what.epoch);
   for (control_block* control : controls_) {
     std::uint64_t healthy = 0;
     // The first reason wins. Release pairs with the acquire of poison_word, after the record above.
@@ -53,7 +53,7 @@ bool host_wait::until_slowly(const ready_function& ready, const subject& what, c
   std::int64_t waited = 0;
   for (int polls = 1;; ++polls) {
     if (ready()) return true;
-    if (out_of_service()) return false;
+    if (out_of_service(what.epoch)) return false;
     if (waited < yielding_ns) {
       ::sched_yield();
       if (polls % polls_per_look != 0) continue;

@@ -54,6 +54,8 @@ class host_wait {
   }
 
   bool out_of_service() const { return poison_word() != 0; }
+  // The same for who is in the call of that epoch.
+  bool out_of_service(epoch_t epoch) const { return poison::concerns(poison_word(), epoch); }
   std::uint64_t poison_word() const;
 
   // Records why (the first reason of this rank stays) and poisons every rank.

@@ -19,6 +19,7 @@
 
 #include "base/function.hpp"
 #include "proto/epoch.hpp"
+#include "xylem/xylem.h"
 
 namespace xyl {
 
@@ -39,13 +40,27 @@ enum class phase : std::uint32_t { none, header, packet, one_shot, scatter, gath
 
 // Why a communicator is out of service. Written once into every rank's control line by whoever gives up first; zero is
 // healthy. Packed in one word so that one relaxed store carries all of it.
+//
+// Whoever finds that the calls differ may be one call ahead of others: two ranks can have left a good call while a third
+// still waits there for a fourth. That call must not be spoiled, and nothing is missing for it to end; so this poison
+// carries the epoch in which it was found (its low 15 bits) and does not concern the call before. Every wait and
+// begin() asks concerns().
 struct poison {
-  static XYL_FN constexpr std::uint64_t pack(int code, int culprit) {
-    return 1ull << 63 | static_cast<std::uint64_t>(static_cast<std::uint32_t>(code)) << 32 |
+  static constexpr int calls_differ = xylInvalidUsage;
+
+  // epoch: of the giver's call; matters where the code is calls_differ.
+  static XYL_FN constexpr std::uint64_t pack(int code, int culprit, epoch_t epoch = 0) {
+    return 1ull << 63 | (epoch & 0x7fff) << 48 | static_cast<std::uint64_t>(code & 0xffff) << 32 |
            static_cast<std::uint32_t>(culprit);
   }
   static XYL_FN constexpr int code(std::uint64_t word) { return static_cast<int>(word >> 32 & 0xffff); }
   static XYL_FN constexpr int culprit(std::uint64_t word) { return static_cast<int>(word & 0xffffffffu); }
+
+  // Whether a rank in the call of that epoch must give up.
+  static XYL_FN constexpr bool concerns(std::uint64_t word, epoch_t epoch) {
+    return word != 0 &&
+           (code(word) != calls_differ || (word >> 48 & 0x7fff) != (next_epoch(epoch) & 0x7fff));
+  }
 };
 
 // Who waited for whom, in which phase, wanting what and having seen what; and what call it was. Filled by the one

@@ -27,9 +27,9 @@
 // between (bulk data, then a barrier or packets, then bulk data). On CUDA the order of kernels in a stream provides it
 // and packets can be relaxed; a space whose launches are mere function calls must put with release and get with acquire.
 //
-// The waits end by themselves: on abort, on poison, on the death of a peer, or at the deadline. Whoever gives up fills
-// its rank's give_up_record and poisons every rank. Protocols contain no fences: ThreadSanitizer does not understand
-// them, and a flag with release and acquire says all that is needed.
+// The waits end by themselves: on abort, on poison that concerns the call (poison::concerns), on the death of a peer,
+// or at the deadline. Whoever gives up fills its rank's give_up_record and poisons every rank. Protocols contain no
+// fences: ThreadSanitizer does not understand them, and a flag with release and acquire says all that is needed.
 #pragma once
 
 #include <concepts>

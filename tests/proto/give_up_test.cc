@@ -105,6 +105,27 @@ TEST(give_up, poison_found_at_begin) {
   }
 }
 
+// Found by ranks that were one call ahead: the good call ends well, the next one does not begin.
+TEST(give_up, a_good_call_is_not_spoiled_by_the_next_one) {
+  for (const protocol how : every_protocol) {
+    machine_plan plan;
+    plan.ranks = 3;
+    plan.lanes = 2;
+    thread_machine<> machine(plan);
+    const epoch_t first = next_epoch(plan.last_epoch);
+    for (int r = 0; r < 3; ++r)
+      machine.rank(r).control(r).poisoned.word = poison::pack(xylInvalidUsage, 1, next_epoch(first));
+    EXPECT_TRUE(machine.run({call_of(how, 1)}));
+    EXPECT_EQ(machine.check(), "");
+    EXPECT_FALSE(machine.run({call_of(how, 1)}));
+    expect_outputs_untouched(machine, 3, 0);
+    for (int r = 0; r < 3; ++r) {
+      EXPECT_EQ(machine.record(r).code, xylInvalidUsage);
+      EXPECT_EQ(machine.record(r).epoch, next_epoch(first));
+    }
+  }
+}
+
 // The deadline is far away: what ends the wait is the poison, or the abort, that comes while it lasts.
 TEST(give_up, poison_and_abort_during_a_wait) {
   for (const bool abort : {false, true})

@@ -19,6 +19,7 @@ using sum_of_floats = kind<float, operation::sum>;
 struct planned {
   protocol how;
   std::uint64_t count;
+  int odd_rank = -1;  // its fingerprint differs: all ranks must give up here, and nowhere else
 };
 
 // Ranks with workspaces, ready to be run any number of times.
@@ -100,6 +101,7 @@ schedule_explorer::outcome explore_calls(int ranks, unsigned lanes, const std::v
   world w(ranks, lanes);
   const std::size_t all = calls.size() * static_cast<unsigned>(ranks);
   std::vector<std::vector<float>> inputs(all), outputs(all);
+  std::vector<char> good(all);
   for (std::size_t i = 0; i < all; ++i) {
     inputs[i].resize(calls[i / static_cast<unsigned>(ranks)].count);
     outputs[i].resize(inputs[i].size());
@@ -114,23 +116,27 @@ schedule_explorer::outcome explore_calls(int ranks, unsigned lanes, const std::v
       c.input = reinterpret_cast<const std::byte*>(inputs[mine].data());
       c.output = reinterpret_cast<std::byte*>(outputs[mine].data());
       c.count = calls[i].count;
-      c.fingerprint = 0x1234567890abcdefull + i;
-      run_protocol<sum_of_floats, 0>(s, c, calls[i].how);
+      c.fingerprint = 0x1234567890abcdefull + i + 1000 * (r == calls[i].odd_rank);
+      // A lane's own verdict; with several lanes the last one's stands for all.
+      good[mine] = run_protocol<sum_of_floats, 0>(s, c, calls[i].how);
     }
   };
   const auto verdict = [&]() -> std::string {
-    std::string wrong;
+    bool healthy = true;
     for (std::size_t i = 0; i < all; ++i) {
       const planned& call = calls[i / static_cast<unsigned>(ranks)];
+      healthy = healthy && call.odd_rank < 0;
+      if (static_cast<bool>(good[i]) != healthy) return healthy ? "a rank gave up" : "a rank did not give up";
       for (std::size_t k = 0; k < call.count; ++k) {
-        const float expected =
-            expected_element<sum_of_floats>(call.how, i / static_cast<unsigned>(ranks), ranks, k, call.count);
-        if (outputs[i][k] != expected) wrong = "wrong result";
+        const float expected = healthy ? expected_element<sum_of_floats>(call.how, i / static_cast<unsigned>(ranks),
+                                                                         ranks, k, call.count)
+                                       : 0;
+        if (outputs[i][k] != expected) return "wrong result";
       }
     }
     for (int r = 0; r < ranks; ++r)
-      if (w.at(r).control(r).poisoned.word) wrong = "a rank gave up";
-    return wrong;
+      if ((w.at(r).control(r).poisoned.word != 0) == healthy) return "wrong poison";
+    return "";
   };
   return w.explore(merge, body, verdict, go_on, [&] {
     for (auto& output : outputs) std::fill(output.begin(), output.end(), 0.f);
@@ -208,6 +214,16 @@ TEST(schedule, three_ranks) {
   for (const protocol how : {protocol::one_shot, protocol::two_shot, protocol::ring})
     expect_clean(3, 1, {{how, 9}});
   expect_clean(3, 1, {{protocol::ring, 5}, {protocol::two_shot, 5}, {protocol::ring, 12}});
+}
+
+// A rank may be one call ahead and find there that the calls differ, while others are still in the good call.
+TEST(schedule, calls_that_differ_fail_everywhere_and_spoil_no_earlier_call) {
+  for (const protocol how : all_reduces) {
+    expect_clean(2, 1, {{how, 3, 1}, {how, 3}});
+    expect_clean(2, 1, {{how, 3}, {how, 3, 0}});
+  }
+  for (const int odd_rank : {0, 1, 2})
+    expect_clean(3, 1, {{protocol::one_shot, 1}, {protocol::barrier, 0, odd_rank}});
 }
 
 // With one slot a fast rank overwrites what a slow one still waits for: a deadlock in some schedules only.

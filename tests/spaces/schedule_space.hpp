@@ -107,7 +107,9 @@ class schedule_space {
     return true;
   }
 
-  void refuse(waiting w, std::uint64_t, std::uint64_t) { poison_all(poison::pack(xylInvalidUsage, w.peer)); }
+  void refuse(waiting w, std::uint64_t, std::uint64_t) {
+    poison_all(poison::pack(xylInvalidUsage, w.peer, owner_.epoch));
+  }
 
   unit16 load16(const unit16* from) const { return *from; }
   unit16 load_peer16(const unit16* from) {
@@ -133,7 +135,7 @@ class schedule_space {
     }
   }
 
-  bool is_poisoned() const { return owner_.control(owner_.rank).poisoned.word != 0; }
+  bool is_poisoned() const { return poison::concerns(owner_.control(owner_.rank).poisoned.word, owner_.epoch); }
   bool give_up(waiting w) {
     poison_all(poison::pack(xylRemoteError, w.peer));
     return false;

@@ -79,7 +79,7 @@ class thread_space {
       }
       const std::uint64_t word = poison_word();
       shared_.healthy = word == 0;
-      if (word) fill_record(poison::code(word), waiting{poison::culprit(word), phase::none}, 0, 0);
+      if (!shared_.healthy) fill_record(poison::code(word), waiting{poison::culprit(word), phase::none}, 0, 0);
     }
     shared_.barrier.arrive_and_wait();
     return shared_.healthy;
@@ -153,7 +153,7 @@ class thread_space {
 
   void refuse(waiting w, std::uint64_t wanted, std::uint64_t seen) {
     fill_record(xylInvalidUsage, w, wanted, seen);
-    poison_all(poison::pack(xylInvalidUsage, w.peer));
+    poison_all(poison::pack(xylInvalidUsage, w.peer, shared_.epoch));
   }
 
   unit16 load16(const unit16* from) const { return *from; }
@@ -194,9 +194,10 @@ class thread_space {
   }
 
  private:
-  // Relaxed: the word itself says all there is to say.
+  // Poison that concerns this call, or 0. Relaxed: the word itself says all there is to say.
   std::uint64_t poison_word() const {
-    return of(owner_.control(owner_.rank).poisoned.word).load(std::memory_order_relaxed);
+    const std::uint64_t word = of(owner_.control(owner_.rank).poisoned.word).load(std::memory_order_relaxed);
+    return poison::concerns(word, shared_.epoch) ? word : 0;
   }
 
   template <class Ready>
