@@ -77,6 +77,7 @@ class cuda_device_side final : public device_side {
   result initialise(std::byte* host_control, std::size_t host_bytes);
   const device_handle& handle() const override { return handle_; }
   result connect(std::span<const device_handle> all, int rank) override;
+  const layout& map() const override { return map_; }
   memory_kind classify(const void* pointer) const override;
   result all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count, const call_record& record,
                     xylStream_t stream) override;
