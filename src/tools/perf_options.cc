@@ -6,6 +6,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <functional>
 #include <sstream>
 
@@ -180,6 +181,15 @@ command_line_outcome read_command_line(int argc, const char* const* argv, std::s
     outcome.error = "xylem-perf: " + why + "\nxylem-perf --help and xylem-perf " +
                     (subcommands.empty() ? "" : subcommands.front().name) + " --help say what there is.\n";
   };
+  // CLI11 would only say that a subcommand is missing.
+  if (argc > 1 && argv[1][0] != '-' &&
+      std::none_of(subcommands.begin(), subcommands.end(),
+                   [&](const subcommand& s) { return std::string_view(argv[1]) == s.name; })) {
+    std::string names;
+    for (const subcommand& s : subcommands) names += (names.empty() ? "" : ", ") + std::string(s.name);
+    refuse("\"" + std::string(argv[1]) + "\" is not a collective that can be measured; there is " + names);
+    return outcome;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

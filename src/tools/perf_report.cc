@@ -79,13 +79,14 @@ std::int64_t wrong_elements(const perf_report& report) {
 
 std::string header_text(const perf_report& report) {
   const perf_options& o = report.options;
-  std::string text =
-      format_text("# xylem-perf %s, Xylem %s, %zu ranks, %s memory\n", o.collective.c_str(), report.version.c_str(),
-                  report.places.size(), report.device_memory ? "device" : "host");
+  std::string text = format_text("# xylem-perf %s, Xylem %s, %zu rank%s, %s memory\n", o.collective.c_str(),
+                                 report.version.c_str(), report.places.size(), report.places.size() == 1 ? "" : "s",
+                                 report.device_memory ? "device" : "host");
   text += format_text("# from %llu to %llu bytes, step %s %llu; ", static_cast<unsigned_long>(o.least_bytes),
                       static_cast<unsigned_long>(o.most_bytes), o.step_factor > 1 ? "x" : "+",
                       static_cast<unsigned_long>(o.step_factor > 1 ? o.step_factor : o.step_bytes));
-  text += o.iterations > 0 ? format_text("%d iterations", o.iterations) : std::string("iterations as needed");
+  text += o.iterations > 0 ? format_text("%d iteration%s", o.iterations, o.iterations == 1 ? "" : "s")
+                           : std::string("iterations as needed");
   if (o.aggregated_calls > 1) text += format_text(" of %d calls", o.aggregated_calls);
   text += format_text(", %d warm-up; median of %d, slowest rank", o.warmup_iterations, o.repetitions);
   if (o.graph_launches > 0) text += format_text("; in a CUDA graph launched %d times", o.graph_launches);
@@ -107,7 +108,8 @@ std::string header_text(const perf_report& report) {
   text += format_text("# %12s%14s%12s%10s%8s%s%s\n", "size", "count", "type", "redop", "root", columns.c_str(),
                       columns.c_str());
   text += format_text("# %12s%14s%12s%10s%8s%s%s\n", "(B)", "(elements)", "", "", "", units.c_str(), units.c_str());
-  return text;
+  text.erase(text.find_last_not_of(" \n") + 1);
+  return text + "\n";
 }
 
 std::string row_text(const perf_report& report, const perf_row& row) {
