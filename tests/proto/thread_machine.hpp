@@ -180,7 +180,12 @@ class thread_machine {
     Space s(rank(r), block, plan.blocks, lane,
             mix64(plan_.seed + ((i * 8 + static_cast<unsigned>(r)) * 8 + block) * 8 + lane));
     if (plan.how == protocol::barrier) return barrier(s, c);
-    if constexpr (Kinds == float_sum_only) {
+    if constexpr (requires { s.template all_reduce<kind<float, operation::sum>>(c, plan.how); }) {
+      // A space that comes with reductions of its own.
+      bool good = false;
+      with_kind(plan.kind, [&]<class Kind>(Kind) { good = s.template all_reduce<Kind>(c, plan.how); });
+      return good;
+    } else if constexpr (Kinds == float_sum_only) {
       return run_protocol<kind<float, operation::sum>, 0>(s, c, plan.how);
     } else {
       bool good = false;
