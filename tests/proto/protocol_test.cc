@@ -34,7 +34,7 @@ class protocols : public testing::TestWithParam<shape> {
     plan.blocks = GetParam().blocks;
     plan.lanes = GetParam().lanes;
     plan.seed = seed;
-    plan.last_epoch = first_epochs[seed % std::size(first_epochs)];
+    plan.last_epoch = first_epochs[seed / 3 % std::size(first_epochs)];
     return plan;
   }
 
@@ -69,9 +69,9 @@ class protocols : public testing::TestWithParam<shape> {
 
 // Each protocol alone, over all counts in a random order, so that slots are reused at once.
 TEST_P(protocols, all_counts) {
-  std::uint64_t seed = 0;
-  for (const protocol how : all_reduces) {
-    std::mt19937 random(static_cast<unsigned>(++seed));
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const protocol how = all_reduces[seed % std::size(all_reduces)];
+    std::mt19937 random(static_cast<unsigned>(seed));
     const machine_plan p = plan(seed);
     thread_machine<> machine(p);
     std::vector<call_plan> calls;

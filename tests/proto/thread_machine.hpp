@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,7 +29,12 @@ struct call_plan {
   bool in_place = false;
   bool constant_ranks = false;  // where the kind has such a specialisation
   unsigned shift = 0;           // user pointers are so many elements off 16-byte alignment (output: one more)
-  int odd_rank = -1;            // this rank believes in another count
+  int odd_rank = -1;            // this rank believes in another count, and if these are set, in other things too
+  std::optional<protocol> odd_how = std::nullopt;
+  unsigned odd_blocks = 0;
+
+  protocol how_on(int rank) const { return rank == odd_rank ? odd_how.value_or(how) : how; }
+  unsigned blocks_on(int rank) const { return rank == odd_rank && odd_blocks ? odd_blocks : blocks; }
 };
 
 struct machine_plan {
@@ -112,7 +118,7 @@ class thread_machine {
         for (unsigned l = 0; l < plan_.lanes; ++l)
           threads.emplace_back([this, &launch = *launches.back(), &good, r, b, l] {
             for (std::size_t i = 0; i < calls_.size(); ++i) {
-              if (b < calls_[i].blocks && !run_lane(r, b, l, i)) good.store(false, std::memory_order_relaxed);
+              if (b < calls_[i].blocks_on(r) && !run_lane(r, b, l, i)) good.store(false, std::memory_order_relaxed);
               launch.arrive_and_wait();
             }
           });
@@ -165,32 +171,39 @@ class thread_machine {
 
   bool run_lane(int r, unsigned block, unsigned lane, std::size_t i) {
     const call_plan& plan = calls_[i];
+    const protocol how = plan.how_on(r);
+    const unsigned blocks = plan.blocks_on(r);
     Call c;
     c.map = decltype(c.map){map_};
     c.output = output(r, i).data();
     c.input = plan.in_place ? c.output : buffer_of(r, i, true).data();
     c.count = plan.count;
-    c.record.what = plan.how == protocol::barrier ? collective::barrier : collective::all_reduce;
+    c.record.what = how == protocol::barrier ? collective::barrier : collective::all_reduce;
     c.record.type = static_cast<std::uint8_t>(plan.kind);
     c.record.count = plan.count + (r == plan.odd_rank);
     c.fingerprint = fingerprint(c.record);
     c.rank = r;
     c.ranks = plan_.ranks;
     for (int p = 0; p < plan_.ranks; ++p) c.workspace[p] = rank(r).workspaces[static_cast<unsigned>(p)];
-    Space s(rank(r), block, plan.blocks, lane,
+    Space s(rank(r), block, blocks, lane,
             mix64(plan_.seed + ((i * 8 + static_cast<unsigned>(r)) * 8 + block) * 8 + lane));
-    if (plan.how == protocol::barrier) return barrier(s, c);
-    if constexpr (Kinds == float_sum_only) {
-      return run_protocol<kind<float, operation::sum>, 0>(s, c, plan.how);
+    if (how == protocol::barrier) return barrier(s, c);
+    if constexpr (requires { s.template all_reduce<kind<float, operation::sum>>(c, how); }) {
+      // A space that comes with reductions of its own.
+      bool good = false;
+      with_kind(plan.kind, [&]<class Kind>(Kind) { good = s.template all_reduce<Kind>(c, how); });
+      return good;
+    } else if constexpr (Kinds == float_sum_only) {
+      return run_protocol<kind<float, operation::sum>, 0>(s, c, how);
     } else {
       bool good = false;
       with_kind(plan.kind, [&]<class Kind>(Kind) {
         if constexpr (Kind::has_constant_ranks) {
-          if (plan.constant_ranks && plan_.ranks == 2) return void(good = run_protocol<Kind, 2>(s, c, plan.how));
-          if (plan.constant_ranks && plan_.ranks == 4) return void(good = run_protocol<Kind, 4>(s, c, plan.how));
-          if (plan.constant_ranks && plan_.ranks == 8) return void(good = run_protocol<Kind, 8>(s, c, plan.how));
+          if (plan.constant_ranks && plan_.ranks == 2) return void(good = run_protocol<Kind, 2>(s, c, how));
+          if (plan.constant_ranks && plan_.ranks == 4) return void(good = run_protocol<Kind, 4>(s, c, how));
+          if (plan.constant_ranks && plan_.ranks == 8) return void(good = run_protocol<Kind, 8>(s, c, how));
         }
-        good = run_protocol<Kind, 0>(s, c, plan.how);
+        good = run_protocol<Kind, 0>(s, c, how);
       });
       return good;
     }

@@ -2,7 +2,7 @@
 //
 // Runs one protocol with one planted fault: ordering_mutants FAULT PROTOCOL SEED. Built with ThreadSanitizer, whose
 // report (and exit code) is the outcome; wrong results are of no interest here, except without a fault. The script
-// catch_mutants runs all of them.
+// catch_mutants.sh runs all of them.
 #include <cstdio>
 #include <cstdlib>
 #include <random>

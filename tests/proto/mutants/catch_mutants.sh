@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# catch_mutants PROGRAM: PROGRAM is ordering_mutants built with ThreadSanitizer. Every planted fault must be reported in
+# catch_mutants.sh [PROGRAM]: PROGRAM is ordering_mutants built with ThreadSanitizer. Every planted fault must be reported in
 # every protocol that has flags within a few seeds, and the control (no fault) in none of them. One line per mutant.
 # Exit: 0 all as it must be, 1 not, 77 this machine cannot run ThreadSanitizer.
-program=${1:?usage: catch_mutants PROGRAM}
+program=${1:-./tests/ordering_mutants}
 seeds='1 2 3 4 5 6'
 report=66
 failures=0
