@@ -157,8 +157,9 @@ TEST_F(device, graphs_of_different_sizes_alternate_with_eager_calls) {
 TEST_F(device, pinned_memory_is_device_memory_and_mixing_with_host_memory_is_refused) {
   with_device_ranks(2, [&](int rank, test_communicator& comm) {
     const std::size_t count = 300;
-    float* pinned = nullptr;
-    cuda(cudaMallocHost(&pinned, count * sizeof(float)));
+    void* memory = nullptr;
+    cuda(cudaMallocHost(&memory, count * sizeof(float)));
+    float* const pinned = static_cast<float*>(memory);
     const buffer in(pattern(rank, count));
     ASSERT_EQ(xylAllReduce(in.data(), pinned, count, xylFloat32, xylSum, comm, nullptr), xylSuccess)
         << xylGetLastError(comm);
@@ -170,7 +171,7 @@ TEST_F(device, pinned_memory_is_device_memory_and_mixing_with_host_memory_is_ref
     host = pattern(rank, count);
     ASSERT_EQ(xylAllReduce(host.data(), host.data(), count, xylFloat32, xylSum, comm, nullptr), xylSuccess);
     expect_sum(host, 2);
-    cuda(cudaFreeHost(pinned));
+    cuda(cudaFreeHost(memory));
   });
 }
 
@@ -179,7 +180,9 @@ xylResult_t call_until_error(xylComm_t comm, const buffer& in, const buffer& out
   for (;;) {
     xylResult_t code = xylAllReduce(in.data(), out.data(), in.count(), xylFloat32, xylSum, comm, stream);
     EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-    if (code == xylSuccess) EXPECT_EQ(xylCommGetAsyncError(comm, &code), xylSuccess);
+    if (code == xylSuccess) {
+      EXPECT_EQ(xylCommGetAsyncError(comm, &code), xylSuccess);
+    }
     if (code != xylSuccess) return code;
   }
 }
