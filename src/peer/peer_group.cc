@@ -249,8 +249,8 @@ bool peer_group::same_process(int rank) const {
 
 bool peer_group::departed(int rank) const { return (life_of(control(rank)) & life::departed) != 0; }
 
-// acquire: pairs with ended(); who finds a peer dead finds the poison too.
-bool peer_group::dead(int rank) const { return peers_[rank].dead.load(std::memory_order_acquire); }
+// relaxed: the flag says all there is to know. It is set before the poison is, whose acquire load makes it visible.
+bool peer_group::dead(int rank) const { return peers_[rank].dead.load(std::memory_order_relaxed); }
 
 std::string peer_group::describe(int rank) const {
   std::string text = name_of(rank, introductions_[rank].process_number);
@@ -301,8 +301,8 @@ void peer_group::ended(int peer) noexcept {
     const std::lock_guard lock(guard_);
     // The kernel orders the peer's last store to its life word before the end of its socket and of its process.
     if (memory_[peer] && (life_of(control(peer)) & life::departed)) return;
-    // release: who finds the peer dead without looking at the poison first must not find less.
-    peers_[peer].dead.store(true, std::memory_order_release);
+    // relaxed: the release store of the poison publishes it, so that whoever finds the poison can say why.
+    peers_[peer].dead.store(true, std::memory_order_relaxed);
     poison_rank(control(rank_), xylRemoteError, peer);
   }
   changed_.notify_all();

@@ -53,6 +53,7 @@ class peer_group final : private service_client {
   std::byte* workspace(int rank) const { return memory_[rank]->data(); }
   bool same_process(int rank) const;
   bool departed(int rank) const;
+  // True at the latest when this rank's control block is poisoned for it.
   bool dead(int rank) const;
 
   // "rank 5 (process 4711)", or "rank 5 (process 4711, which is gone)", "..., which aborted", "..., which has
