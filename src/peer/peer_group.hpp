@@ -70,7 +70,7 @@ class peer_group final : private service_client {
   void abort(int code);
 
  private:
-  struct peer {
+  struct peer_state {
     std::atomic<bool> dead{false};
     bool connected = false;  // shook hands; guarded by guard_, as memory is
     unique_fd memory;        // arrived, not mapped yet
@@ -105,7 +105,7 @@ class peer_group final : private service_client {
   mutable std::mutex guard_;  // of memory_ during create(), and of peers_ where said
   std::condition_variable changed_;
   std::vector<std::shared_ptr<sealed_memory>> memory_;
-  std::unique_ptr<peer[]> peers_;
+  std::unique_ptr<peer_state[]> peers_;
 };
 
 }  // namespace xyl
