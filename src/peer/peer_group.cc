@@ -25,8 +25,8 @@ result guarded(F&& step) {
 }
 
 // The first reason to give up stays. release on success: who finds the word with an acquire load also finds what
-// this thread noted about the culprit before (peer::dead, life); relaxed on failure: nothing is done with the value
-// found.
+// this thread noted about the culprit before (peer_state::dead, life); relaxed on failure: nothing is done with the
+// value found.
 void poison_rank(control_block& control, int code, int culprit) {
   std::uint64_t healthy = 0;
   std::atomic_ref(control.poisoned.word)
@@ -54,7 +54,7 @@ peer_group::peer_group(int rank, allgather_function allgather, const layout& map
       introductions_(map.ranks),
       reports_(map.ranks),
       memory_(map.ranks),
-      peers_(new peer[map.ranks]) {}
+      peers_(new peer_state[map.ranks]) {}
 
 peer_group::~peer_group() {
   if (process_ != ::getpid()) {
@@ -86,10 +86,8 @@ result peer_group::create(int rank, allgather_function allgather, const layout& 
   XYL_TRY(group->agree(guarded([&] { return group->enrol(); })));
   result connected = guarded([&] { return group->connect(reached); });
   XYL_TRY(group->exchange(reached.data(), reached_by_all.data(), reached.size()));
-  XYL_TRY(group->agree(guarded([&]() -> result {
-    XYL_TRY(std::move(connected));
-    return group->map_all(reached_by_all);
-  })));
+  result mapped = connected.ok() ? guarded([&] { return group->map_all(reached_by_all); }) : std::move(connected);
+  XYL_TRY(group->agree(std::move(mapped)));
   group->listed_.remove();
   {
     const std::lock_guard lock(group->guard_);
@@ -220,7 +218,7 @@ result peer_group::map_remote(int peer, bool by_socket) {
 // The connector has it already; the listener waits for what is on its way.
 result peer_group::memory_by_socket(int peer, unique_fd& fd) {
   std::unique_lock lock(guard_);
-  struct peer& other = peers_[peer];
+  peer_state& other = peers_[peer];
   const bool came = changed_.wait_for(lock, std::chrono::milliseconds(ways_.handshake_ms),
                                       [&] { return other.memory || dead(peer); });
   if (other.memory) {
@@ -249,8 +247,8 @@ bool peer_group::same_process(int rank) const {
 
 bool peer_group::departed(int rank) const { return (life_of(control(rank)) & life::departed) != 0; }
 
-// acquire: pairs with ended(); who finds a peer dead finds the poison too.
-bool peer_group::dead(int rank) const { return peers_[rank].dead.load(std::memory_order_acquire); }
+// relaxed: the flag says all there is to know. It is set before the poison is, whose acquire load makes it visible.
+bool peer_group::dead(int rank) const { return peers_[rank].dead.load(std::memory_order_relaxed); }
 
 std::string peer_group::describe(int rank) const {
   std::string text = name_of(rank, introductions_[rank].process_number);
@@ -311,8 +309,8 @@ void peer_group::ended(int peer) noexcept {
     const std::lock_guard lock(guard_);
     // The kernel orders the peer's last store to its life word before the end of its socket and of its process.
     if (memory_[peer] && (life_of(control(peer)) & life::departed)) return;
-    // release: who finds the peer dead without looking at the poison first must not find less.
-    peers_[peer].dead.store(true, std::memory_order_release);
+    // relaxed: the release store of the poison publishes it, so that whoever finds the poison can say why.
+    peers_[peer].dead.store(true, std::memory_order_relaxed);
     poison_rank(control(rank_), xylRemoteError, peer);
   }
   changed_.notify_all();

@@ -53,6 +53,7 @@ class peer_group final : private service_client {
   std::byte* workspace(int rank) const { return memory_[rank]->data(); }
   bool same_process(int rank) const;
   bool departed(int rank) const;
+  // True at the latest when this rank's control block is poisoned for it.
   bool dead(int rank) const;
 
   // "rank 5 (process 4711)", or "rank 5 (process 4711, which is gone)", "..., which aborted", "..., which has
@@ -74,7 +75,7 @@ class peer_group final : private service_client {
   void abort(int code);
 
  private:
-  struct peer {
+  struct peer_state {
     std::atomic<bool> dead{false};
     bool connected = false;  // shook hands; guarded by guard_, as memory is
     unique_fd memory;        // arrived, not mapped yet
@@ -109,7 +110,7 @@ class peer_group final : private service_client {
   mutable std::mutex guard_;  // of memory_ during create(), and of peers_ where said
   std::condition_variable changed_;
   std::vector<std::shared_ptr<sealed_memory>> memory_;
-  std::unique_ptr<peer[]> peers_;
+  std::unique_ptr<peer_state[]> peers_;
 };
 
 }  // namespace xyl

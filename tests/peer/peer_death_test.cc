@@ -71,7 +71,8 @@ TEST(peer_death, all_threads_of_a_killed_process_are_dead) {
     if (rank == 3) ::raise(SIGKILL);
     if (rank >= 2)
       for (;;) ::pause();
-    EXPECT_TRUE(eventually([&] { return group->dead(2) && group->dead(3); }, promised_ms));
+    EXPECT_TRUE(
+        eventually([&] { return group->dead(2) && group->dead(3) && poison_of(*group, rank); }, promised_ms));
     const int culprit = poison::culprit(poison_of(*group, rank));
     EXPECT_TRUE(culprit == 2 || culprit == 3) << culprit;
   });

@@ -32,7 +32,8 @@ void live_and_die(int rank, meeting& all) {
   EXPECT_EQ(group->workspace(rank)[test::small_layout(2).bytes - 1], std::byte{5});
   ASSERT_TRUE(all.wait());
   if (rank == 1) ::raise(SIGKILL);
-  EXPECT_TRUE(eventually([&] { return group->dead(1); }, 1000));
+  EXPECT_TRUE(eventually([&] { return poison_of(*group, 0) != 0; }, 1000));
+  EXPECT_TRUE(group->dead(1));
   EXPECT_EQ(poison_of(*group, 0), poison::pack(xylRemoteError, 1));
 }
 

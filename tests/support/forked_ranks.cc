@@ -17,8 +17,9 @@
 #include "base/clock.hpp"
 
 #ifdef __SANITIZE_THREAD__
-// Children leave by _exit(), past the point where ThreadSanitizer would turn a report into an exit code.
-extern "C" const char* __tsan_default_options() { return "halt_on_error=1"; }
+// A report ends the process at once, so that it is never lost in a child; an end without one is not delayed, as the
+// ends of ranks are what others wait for.
+extern "C" const char* __tsan_default_options() { return "halt_on_error=1:atexit_sleep_ms=0"; }
 #endif
 
 namespace xyl::test {
@@ -45,7 +46,8 @@ bool meeting::wait() {
   }
   const auto met = [&] { return shared_->round.load(std::memory_order_acquire) != round; };
   eventually([&] { return met() || shared_->broken; }, 30'000);
-  // If the last to come was another process, ThreadSanitizer has not seen what orders the threads of this one: show it.
+  // If the last to come was another process, ThreadSanitizer has not seen what orders the threads of this one: show
+  // it.
   static_cast<void>(shared_->arrived.load(std::memory_order_acquire));
   return met();
 }
