@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "peer/poisoning.hpp"
+
 namespace xyl {
 
 namespace {
@@ -39,12 +41,7 @@ void host_wait::give_up(xylResult_t code, const subject& what, std::uint64_t see
     std::atomic_ref(r.state).store(2, std::memory_order_release);
   }
   const std::uint64_t reason = poison::pack(code, what.whom.peer, what.epoch);
-  for (control_block* control : controls_) {
-    std::uint64_t healthy = 0;
-    // The first reason wins. Release pairs with the acquire of poison_word, after the record above.
-    std::atomic_ref(control->poisoned.word).compare_exchange_strong(healthy, reason, std::memory_order_release,
-                                                                    std::memory_order_relaxed);
-  }
+  for (control_block* control : controls_) poison_control(*control, reason);
 }
 
 bool host_wait::until_slowly(const ready_function& ready, const subject& what, const std::uint64_t& seen) {

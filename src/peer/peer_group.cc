@@ -10,6 +10,7 @@
 #include <new>
 
 #include "os/machine.hpp"
+#include "peer/poisoning.hpp"
 
 namespace xyl {
 namespace {
@@ -22,16 +23,6 @@ result guarded(F&& step) {
   } catch (const std::bad_alloc&) {
     return error(xylSystemError, "out of memory");
   }
-}
-
-// The first reason to give up stays. release on success: who finds the word with an acquire load also finds what
-// this thread noted about the culprit before (peer_state::dead, life); relaxed on failure: nothing is done with the
-// value found.
-void poison_rank(control_block& control, int code, int culprit) {
-  std::uint64_t healthy = 0;
-  std::atomic_ref(control.poisoned.word)
-      .compare_exchange_strong(healthy, poison::pack(code, culprit), std::memory_order_release,
-                               std::memory_order_relaxed);
 }
 
 std::uint32_t life_of(control_block& control) {
@@ -279,7 +270,7 @@ void peer_group::abort(int code) {
   // A forked child has no say in its parent's communicator.
   if (process_ != ::getpid()) return;
   add_life(control(rank_), life::aborted);
-  for (int r = 0; r < ranks(); ++r) poison_rank(control(r), code, rank_);
+  for (int r = 0; r < ranks(); ++r) poison_control(control(r), poison::pack(code, rank_));
 }
 
 bool peer_group::welcome(const message& hello, message& answer, int& memory) {
@@ -311,7 +302,7 @@ void peer_group::ended(int peer) noexcept {
     if (memory_[peer] && (life_of(control(peer)) & life::departed)) return;
     // relaxed: the release store of the poison publishes it, so that whoever finds the poison can say why.
     peers_[peer].dead.store(true, std::memory_order_relaxed);
-    poison_rank(control(rank_), xylRemoteError, peer);
+    poison_control(control(rank_), poison::pack(xylRemoteError, peer));
   }
   changed_.notify_all();
 }
