@@ -17,7 +17,7 @@ grep -q '^# Out of bounds values : 0 OK' "$folder/all.txt"
 # 8 integer types with 8 operations, 6 others with 5; a header line and three sizes.
 lines=$(wc -l <"$folder/all.csv")
 [ "$lines" -ge 283 ] || { echo "all.csv has $lines lines"; exit 1; }
-grep -q '"float8e5m2"' "$folder/all.json"
+grep -q '"f8e5m2"' "$folder/all.json"
 
 run 2 -b 8 -e 64K -f 64 -n 20 --compare >"$folder/compare.txt"
 grep -q 'ratio' "$folder/compare.txt"
