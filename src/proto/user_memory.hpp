@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Loads and stores of the user's buffers, which are aligned to their element only and may end in the middle of a word.
-// Units are 8 bytes (packets) or 16 bytes (bulk). The aligned, whole case is one machine access; the others go element
-// by element. Missing elements read as zero and are not stored.
+// Loads and stores of the user's buffers, which are aligned to their element only and may end in the middle of a
+// word. Units are 8 bytes (packets) or 16 bytes (bulk). The aligned, whole case is one machine access; the others
+// go element by element. Missing elements read as zero and are not stored.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,16 @@
 
 namespace xyl {
 
-XYL_FN bool is_aligned(const void* p, unsigned bytes) { return (reinterpret_cast<std::uintptr_t>(p) & (bytes - 1)) == 0; }
+XYL_FN bool is_aligned(const void* p, unsigned bytes) {
+  return (reinterpret_cast<std::uintptr_t>(p) & (bytes - 1)) == 0;
+}
 
 // The elements [first, first + Word / sizeof(T)) of the buffer, of which `count` exist in all.
 template <class T, class Word>
 XYL_FN Word load_user(const std::byte* buffer, std::uint64_t first, std::uint64_t count, bool aligned) {
   constexpr unsigned per_word = sizeof(Word) / sizeof(T);
   Word word{};
-  if (aligned && first + per_word <= count) {
+  if (aligned && first + per_word <= count) [[likely]] {
     word = *reinterpret_cast<const Word*>(buffer + first * sizeof(T));
   } else {
     T in[per_word] = {};
@@ -35,7 +37,7 @@ XYL_FN Word load_user(const std::byte* buffer, std::uint64_t first, std::uint64_
 template <class T, class Word>
 XYL_FN void store_user(std::byte* buffer, std::uint64_t first, std::uint64_t count, bool aligned, Word word) {
   constexpr unsigned per_word = sizeof(Word) / sizeof(T);
-  if (aligned && first + per_word <= count) {
+  if (aligned && first + per_word <= count) [[likely]] {
     *reinterpret_cast<Word*>(buffer + first * sizeof(T)) = word;
   } else {
     T out[per_word];
