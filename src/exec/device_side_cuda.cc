@@ -241,7 +241,8 @@ std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylData
   const std::uint64_t per_unit = (how.how == algorithm::packet ? 8 : 16) / bytes_of_element(type);
   std::uint64_t units = units_of(count, per_unit);
   if (how.how == algorithm::two_shot || how.how == algorithm::ring) units = units_of(units, map_.ranks);
-  return units_of(units, how.blocks);
+  // Blocks begin at multiples of 128 bytes, so that no two of them touch the same line.
+  return (units_of(units, how.blocks) + 7) / 8 * 8;
 }
 
 // One unit per lane as far as that goes, and a warp more, which sees to the headers while the others see to data.

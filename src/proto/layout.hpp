@@ -7,7 +7,7 @@
 //           every call waits for every peer's header: whoever is in call e+2 knows that all have finished call e.
 //   source  the rank that writes; every (slot, source) is its own region, so a region has one writer.
 //   line    16 bytes: two words of {4 bytes of data, 4 bytes of epoch}, each written in one atomic store.
-//   header  the first line of a packet region: its payload is the call's fingerprint.
+//   header  the first line of a packet region, alone in 128 bytes: its payload is the call's fingerprint.
 //   unit    what one lane moves at once: 8 bytes of payload in a packet, 16 bytes of bulk data.
 //   flag    a 64-bit epoch alone in 128 bytes, with one writer, never reset.
 //
@@ -98,7 +98,7 @@ struct layout {
     layout l;
     l.ranks = ranks;
     l.blocks = blocks;
-    l.packet_stride = round_up(sizeof(line) + packet_bytes / ranks, 128);
+    l.packet_stride = round_up(header_bytes + packet_bytes / ranks, 128);
     l.bulk_stride = round_up(bulk_bytes / ranks, 4096);
     l.packets = sizeof(control_block) + sizeof(flag) * flags(ranks, blocks);
     l.bulk = round_up(l.packets + 2 * ranks * l.packet_stride, 4096);
@@ -107,7 +107,7 @@ struct layout {
   }
 
   // The most payload, in bytes, that a packet region carries.
-  XYL_FN constexpr std::uint64_t packet_capacity() const { return (packet_stride - sizeof(line)) / 2; }
+  XYL_FN constexpr std::uint64_t packet_capacity() const { return (packet_stride - header_bytes) / 2; }
 
   static XYL_FN constexpr unsigned slot(epoch_t epoch) { return static_cast<unsigned>(epoch & 1); }
 
@@ -121,13 +121,15 @@ struct layout {
     return packets + (static_cast<std::uint64_t>(slot) * ranks + source) * packet_stride;
   }
   XYL_FN constexpr std::uint64_t packet_offset(unsigned slot, unsigned source, std::uint64_t unit) const {
-    return header_offset(slot, source) + sizeof(line) * (unit + 1);
+    return header_offset(slot, source) + header_bytes + sizeof(line) * unit;
   }
   XYL_FN constexpr std::uint64_t bulk_offset(unsigned slot, unsigned source) const {
     return bulk + (static_cast<std::uint64_t>(slot) * ranks + source) * bulk_stride;
   }
 
  private:
+  // A header takes as much as keeps the packets behind it aligned to what machines move at once.
+  static constexpr std::uint64_t header_bytes = 128;
   static constexpr std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
   // one_shot, scatter, gather: ranks sources each; ring: 2 * ranks steps.
   static constexpr std::uint64_t flags(std::uint64_t ranks, std::uint64_t blocks) { return 5 * ranks * blocks; }
