@@ -45,16 +45,16 @@ XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ran
 }
 
 // The first unit of this lane: loaded before begin(), so that the two trips to memory overlap.
-template <class S, class Call, class R>
+template <bool Whole, class S, class Call, class R>
 XYL_FN std::uint64_t first_packet(const S& s, const Call& c, const R&) {
   const range mine = part_of_block(s, units_of(c.count, R::per_word));
   const std::uint64_t u = mine.begin + s.lane();
-  return u < mine.end ? load_user<typename R::element, std::uint64_t>(c.input, u * R::per_word, c.count,
-                                                                      is_aligned(c.input, 8))
+  return u < mine.end ? load_user<typename R::element, std::uint64_t, Whole>(c.input, u * R::per_word, c.count,
+                                                                             is_aligned(c.input, 8))
                       : 0;
 }
 
-template <class S, class Call, class R>
+template <bool Whole, class S, class Call, class R>
 XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint64_t first_word) {
   using T = typename R::element;
   const int ranks = R::ranks ? R::ranks : c.ranks;
@@ -62,8 +62,9 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
   const bool in_aligned = is_aligned(c.input, 8), out_aligned = is_aligned(c.output, 8);
   const range mine = part_of_block(s, units_of(c.count, R::per_word));
   const auto own = [&](std::uint64_t u) {
-    return u - mine.begin < s.lanes() ? first_word
-                                      : load_user<T, std::uint64_t>(c.input, u * R::per_word, c.count, in_aligned);
+    return u - mine.begin < s.lanes()
+               ? first_word
+               : load_user<T, std::uint64_t, Whole>(c.input, u * R::per_word, c.count, in_aligned);
   };
 
   put_headers(s, c);
@@ -100,9 +101,17 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
     if (good && u < mine.end) {
 #pragma unroll
       for (int k = 0; k < R::per_word; ++k) acc[k] = red.finish(acc[k]);
-      store_user<T>(c.output, u * R::per_word, c.count, out_aligned, R::codec::encode(acc));
+      store_user<T, std::uint64_t, Whole>(c.output, u * R::per_word, c.count, out_aligned, R::codec::encode(acc));
     }
   }
+  return good;
+}
+
+template <bool Whole, class S, class Call, class R>
+XYL_FN bool packet_allreduce_of(S& s, const Call& c, const R& red) {
+  const std::uint64_t first_word = first_packet<Whole>(s, c, red);
+  const bool good = s.begin() && packet_allreduce_block<Whole>(s, c, red, first_word);
+  s.leave();
   return good;
 }
 
@@ -110,10 +119,12 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
 // failed if any lane's is false.
 template <class S, class Call, class R>
 XYL_FN bool packet_allreduce(S& s, const Call& c, const R& red) {
-  const std::uint64_t first_word = first_packet(s, c, red);
-  const bool good = s.begin() && packet_allreduce_block(s, c, red, first_word);
-  s.leave();
-  return good;
+  using T = typename R::element;
+  // Where speed counts, the common case gets code of its own: what is jumped over has to be fetched too.
+  if constexpr (R::ranks != 0)
+    if (is_whole<T, std::uint64_t>(c.input, c.count) && is_whole<T, std::uint64_t>(c.output, c.count)) [[likely]]
+      return packet_allreduce_of<true>(s, c, red);
+  return packet_allreduce_of<false>(s, c, red);
 }
 
 }  // namespace xyl

@@ -29,11 +29,15 @@ struct turn {
 
   // What the word says to a block that has not entered.
   static XYL_FN constexpr epoch_t epoch(std::uint64_t word) {
-    // Each value of the high half has 2^32 - 2 epochs, see next_epoch().
+    // Each value of the high half has 2^32 - 2 epochs, see next_epoch(). The quotient is the index's own high half,
+    // or one more: that is below 2^16, so the remainder is off by less than 2^17.
     const std::uint64_t index = word >> 16;
-    if (index < epochs_per_half) [[likely]]
-      return index + 2;  // without a division for the first 4 billion launches
-    return (index / epochs_per_half) << 32 | (index % epochs_per_half + 2);
+    std::uint64_t high = index >> 32, low = (index & 0xffffffffu) + 2 * high;
+    if (low >= epochs_per_half) {
+      low -= epochs_per_half;
+      ++high;
+    }
+    return high << 32 | (low + 2);
   }
   static XYL_FN constexpr bool is_busy(std::uint64_t word) {
     return (word & 0xffff) != 0 && (word >> 9 & 127) == 0;

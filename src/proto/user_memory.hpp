@@ -17,12 +17,17 @@ XYL_FN bool is_aligned(const void* p, unsigned bytes) {
   return (reinterpret_cast<std::uintptr_t>(p) & (bytes - 1)) == 0;
 }
 
-// The elements [first, first + Word / sizeof(T)) of the buffer, of which `count` exist in all.
 template <class T, class Word>
+XYL_FN bool is_whole(const std::byte* buffer, std::uint64_t count) {
+  return is_aligned(buffer, sizeof(Word)) && count % (sizeof(Word) / sizeof(T)) == 0;
+}
+
+// The elements [first, first + Word / sizeof(T)) of the buffer, of which `count` exist in all.
+template <class T, class Word, bool Whole = false>
 XYL_FN Word load_user(const std::byte* buffer, std::uint64_t first, std::uint64_t count, bool aligned) {
   constexpr unsigned per_word = sizeof(Word) / sizeof(T);
   Word word{};
-  if (aligned && first + per_word <= count) [[likely]] {
+  if (Whole || (aligned && first + per_word <= count)) [[likely]] {
     word = *reinterpret_cast<const Word*>(buffer + first * sizeof(T));
   } else {
     T in[per_word] = {};
@@ -34,10 +39,10 @@ XYL_FN Word load_user(const std::byte* buffer, std::uint64_t first, std::uint64_
   return word;
 }
 
-template <class T, class Word>
+template <class T, class Word, bool Whole = false>
 XYL_FN void store_user(std::byte* buffer, std::uint64_t first, std::uint64_t count, bool aligned, Word word) {
   constexpr unsigned per_word = sizeof(Word) / sizeof(T);
-  if (aligned && first + per_word <= count) [[likely]] {
+  if (Whole || (aligned && first + per_word <= count)) [[likely]] {
     *reinterpret_cast<Word*>(buffer + first * sizeof(T)) = word;
   } else {
     T out[per_word];
