@@ -10,11 +10,15 @@
 
 namespace xyl {
 
-// The most lanes of a block. What looks at eight peers at once needs registers, and so does a packet, whose peers'
-// lines are all in flight together. Two blocks of this size fit a multiprocessor of every generation, which bounds
-// the registers.
+// The most lanes of a block. What looks at several peers at once needs registers: a packet, whose peers' lines are
+// all in flight together, more than bulk data. Two blocks of this size fit a multiprocessor of every generation.
 template <class Protocol, int Ranks>
-inline constexpr unsigned most_lanes = Protocol::is_flagged&& Ranks < 8 ? 384 : 256;
+inline constexpr unsigned most_lanes = Protocol::is_flagged ? (Ranks == 0  ? 320
+                                                               : Ranks < 8 ? 384
+                                                                           : 256)
+                                                            : (Ranks == 2   ? 512
+                                                               : Ranks == 4 ? 384
+                                                                            : 256);
 
 // Protocol: a struct with a static run(space, call, reduction). Ranks: 0 for any.
 template <class Protocol, class T, int Ranks>

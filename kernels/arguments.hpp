@@ -13,6 +13,7 @@ constexpr int argument_capacity(int fixed_ranks) { return fixed_ranks ? fixed_ra
 
 template <int Capacity>
 struct kernel_arguments {
+  std::uint64_t units_of_block = 0;  // what the protocol divides among its blocks, divided
   call<Capacity> what;
   control_block* host_control = nullptr;  // as the device reaches it
   std::uint64_t deadline_ns = 0;          // the longest wait

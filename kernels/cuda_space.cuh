@@ -15,6 +15,7 @@
 #pragma once
 
 #include "kernels/arguments.hpp"
+#include "proto/partition.hpp"
 #include "proto/space.hpp"
 #include "proto/turn.hpp"
 #include "xylem/xylem.h"
@@ -25,6 +26,9 @@ namespace machine {
 
 __device__ __forceinline__ void store_release(std::uint64_t* to, std::uint64_t value) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+__device__ __forceinline__ void store_release(volatile std::uint32_t* to, std::uint32_t value) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
 __device__ __forceinline__ std::uint64_t load_acquire(const std::uint64_t* from) {
   std::uint64_t value;
@@ -62,12 +66,13 @@ __device__ __forceinline__ void store_unit(unit16* to, unit16 u) {
   __builtin_assume(__isGlobal(to));
   *reinterpret_cast<uint4*>(to) = make_uint4(u.word[0], u.word[1], u.word[2], u.word[3]);
 }
-__device__ __forceinline__ std::uint64_t add_turn(std::uint64_t* turn, std::uint64_t weight) {
-  std::uint64_t before;
-  asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;" : "=l"(before) : "l"(turn), "l"(weight) : "memory");
-  return before;
+// The turn word is shared by the blocks of one device alone.
+__device__ __forceinline__ std::uint64_t load_turn(const std::uint64_t* turn) {
+  std::uint64_t word;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(turn) : "memory");
+  return word;
 }
-__device__ __forceinline__ void add_turn_unseen(std::uint64_t* turn, std::uint64_t weight) {
+__device__ __forceinline__ void add_turn(std::uint64_t* turn, std::uint64_t weight) {
   asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(turn), "l"(weight) : "memory");
 }
 __device__ __forceinline__ std::uint64_t time_ns() {
@@ -80,10 +85,84 @@ __device__ __forceinline__ std::uint64_t time_ns() {
 
 // What the lanes of a block share; in shared memory.
 struct block_state {
-  epoch_t epoch;
-  unsigned healthy;
   unsigned passed_on;                 // 1 once a lane took it upon itself to tell the host about poison
   unsigned long long next_host_look;  // time from which host memory may be looked at again
+};
+
+// What happens when something is wrong. Never inlined: the way of a good call must stay short, since instructions
+// that are jumped over have to be fetched too.
+template <int Capacity>
+struct wrong {
+  const kernel_arguments<Capacity>& given;
+  block_state& state;
+  epoch_t epoch;
+
+  static constexpr std::uint64_t over = ~0ull;
+  static constexpr std::uint64_t before_first_host_look_ns = 100'000, between_host_looks_ns = 20'000;
+
+  __device__ __forceinline__ control_block& control(int rank) const {
+    return *reinterpret_cast<control_block*>(given.what.workspace[rank]);
+  }
+  __device__ __forceinline__ control_block& control() const { return control(given.what.rank); }
+
+  // A wait goes on since `since` (0: this is its first look). Returns since when, or `over` if it has to stop.
+  static __device__ __noinline__ std::uint64_t look(const wrong self, std::uint64_t since, waiting w,
+                                                    std::uint64_t wanted, std::uint64_t seen) {
+    const std::uint64_t poisoned = machine::load_relaxed(&self.control().poisoned.word);
+    if (poison::concerns(poisoned, self.epoch, true)) {
+      pass_on(self, poisoned);
+      return over;
+    }
+    const std::uint64_t now = machine::time_ns();
+    if (since == 0) since = now;
+    if (now - since < before_first_host_look_ns) return since;
+    // Whoever advances the time looks: any lane may be the only one of its block that waits.
+    const unsigned long long due = *static_cast<volatile unsigned long long*>(&self.state.next_host_look);
+    if (now < due || atomicCAS(&self.state.next_host_look, due, now + between_host_looks_ns) != due) return since;
+    const std::uint64_t aborted = machine::load_relaxed(&self.given.host_control->poisoned.word);
+    if (poison::concerns(aborted, self.epoch, true)) {
+      // From the host alone; the other blocks and the launches behind this one see it here.
+      machine::store_relaxed(&self.control().poisoned.word, aborted);
+      return over;
+    }
+    if (now - since < self.given.deadline_ns) return since;
+    give_up(self, xylTimeout, w, wanted, seen);
+    return over;
+  }
+
+  // Poison that a peer wrote into device memory becomes visible to this rank's host. What the host knows already
+  // stays.
+  static __device__ __noinline__ void pass_on(const wrong self, std::uint64_t poisoned) {
+    if (atomicExch(&self.state.passed_on, 1u) != 0) return;  // one lane is enough
+    std::uint64_t* const host = &self.given.host_control->poisoned.word;
+    if (machine::load_relaxed(host) == 0) machine::store_relaxed(host, poisoned);
+  }
+
+  // The first of this rank to come here tells the host why, then everybody that.
+  static __device__ __noinline__ void give_up(const wrong self, xylResult_t code, waiting w, std::uint64_t wanted,
+                                              std::uint64_t seen) {
+    if (atomicCAS(&self.control().call.recorder, 0u, 1u) != 0) return;
+    volatile give_up_record& record = self.given.host_control->gave_up.record;
+    record.state = 1;
+    record.code = code;
+    record.peer = w.peer;
+    record.waited_in = w.what;
+    record.wanted = wanted;
+    record.seen = seen;
+    record.epoch = self.epoch;
+    std::uint64_t packed[4];
+    memcpy(packed, &self.given.what.record, sizeof packed);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) record.call[i] = packed[i];
+    // Release: the host that reads 2 with acquire order reads the fields above. The poison comes after that, so a
+    // host that finds it finds the record complete.
+    machine::store_release(&record.state, 2u);
+    const std::uint64_t poisoned = poison::pack(code, w.peer, self.epoch, true);
+    machine::store_release(&self.given.host_control->poisoned.word, poisoned);
+#pragma unroll 1
+    for (int i = 0; i < self.given.what.ranks; ++i)
+      machine::store_relaxed(&self.control(i).poisoned.word, poisoned);
+  }
 };
 
 template <int Capacity>
@@ -97,40 +176,44 @@ class cuda_space {
   __device__ __forceinline__ unsigned block() const { return blockIdx.x; }
   __device__ __forceinline__ unsigned blocks() const { return gridDim.x; }
   __device__ __forceinline__ epoch_t epoch() const { return epoch_; }
+  // This block's part of what a launch divides among its blocks; the host did the division.
+  __device__ __forceinline__ range part(std::uint64_t total) const {
+    const std::uint64_t begin = given_.units_of_block * blockIdx.x, end = begin + given_.units_of_block;
+    return {begin < total ? begin : total, end < total ? end : total};
+  }
   __device__ __forceinline__ void sync() { __syncthreads(); }
   __device__ __forceinline__ bool all(bool verdict) { return __syncthreads_and(verdict) != 0; }
 
-  // One lane reads for all: one atomic, whose order with the accesses of other blocks does not matter (see
-  // turn.hpp), and the poison beside it. What the last launch of this communicator did is visible because kernels
-  // of one stream, or of streams joined by events, follow each other.
+  // Every lane reads the turn and the poison, so the trip to memory overlaps with loads that were begun before, and
+  // nothing has to be handed around. The block enters after the barrier: all its lanes have read the turn by then,
+  // so none can see what the entry leads to (same word, and the barrier orders the reads before the addition). What
+  // the last launch of this communicator did is visible because kernels of one stream, or of streams joined by
+  // events, follow each other.
   __device__ __forceinline__ bool begin() {
+    control_block& mine = control();
+    const std::uint64_t word = machine::load_turn(&mine.call.turn);
+    const std::uint64_t poisoned = machine::load_relaxed(&mine.poisoned.word);
+    epoch_ = turn::epoch(word);
     if (threadIdx.x == 0) {
-      control_block& mine = control();
-      const std::uint64_t turn = machine::add_turn(&mine.call.turn, turn::enter_weight(blockIdx.x, gridDim.x));
-      const std::uint64_t poisoned = machine::load_relaxed(&mine.poisoned.word);
-      state_.epoch = turn::epoch(turn);
       state_.passed_on = 0;
       state_.next_host_look = 0;
-      epoch_ = state_.epoch;
-      bool healthy = true;
-      if (poisoned != 0) {
-        pass_on(poisoned);
-        healthy = false;
-      } else if (turn::is_busy(turn)) {
-        // Another launch of this communicator is running: streams without an order between them.
-        give_up(xylInvalidUsage, waiting{given_.what.rank, phase::none}, 0, turn::inside(turn));
-        healthy = false;
-      }
-      state_.healthy = healthy;
     }
-    __syncthreads();
-    epoch_ = state_.epoch;
-    return state_.healthy != 0;
+    const bool ends_here = __syncthreads_or(poison::concerns(poisoned, epoch_, true) || turn::is_busy(word)) != 0;
+    if (threadIdx.x == 0) machine::add_turn(&mine.call.turn, turn::enter_weight(blockIdx.x, gridDim.x));
+    if (!ends_here) [[likely]]
+      return true;
+    if (poison::concerns(poisoned, epoch_, true))
+      wrong<Capacity>::pass_on(faults(), poisoned);
+    else if (turn::is_busy(word))
+      // Another launch of this communicator is running: streams without an order between them.
+      wrong<Capacity>::give_up(faults(), xylInvalidUsage, waiting{given_.what.rank, phase::none}, 0,
+                               turn::inside(word));
+    return false;
   }
 
   // Nobody waits for this: the next launch begins when this one's memory operations are done.
   __device__ __forceinline__ void leave() {
-    if (threadIdx.x == 0) machine::add_turn_unseen(&control().call.turn, turn::leave_weight);
+    if (threadIdx.x == 0) machine::add_turn(&control().call.turn, turn::leave_weight);
   }
 
   // Release: what this lane wrote, and what it knows of through the block's barrier, is visible to whoever
@@ -142,7 +225,8 @@ class cuda_space {
     for (;;) {
       // Acquire: the peer's data, written before it posted, is read after this.
       const epoch_t seen = machine::load_acquire(&f->epoch);
-      if (seen >= e) return true;
+      if (seen >= e) [[likely]]
+        return true;
       if (is_over(p, w, e, seen)) return false;
     }
   }
@@ -171,7 +255,8 @@ class cuda_space {
           data[i] = (word[i][0] & 0xffffffffu) | word[i][1] << 32;
           lacking &= ~(1u << i);
         }
-      if (lacking == 0) return true;
+      if (lacking == 0) [[likely]]
+        return true;
       std::uint64_t seen = 0;
 #pragma unroll
       for (int i = N - 1; i >= 0; --i)
@@ -181,7 +266,7 @@ class cuda_space {
   }
 
   __device__ __forceinline__ void refuse(waiting w, std::uint64_t wanted, std::uint64_t seen) {
-    give_up(xylInvalidUsage, w, wanted, seen);
+    wrong<Capacity>::give_up(faults(), xylInvalidUsage, w, wanted, seen);
   }
 
   __device__ __forceinline__ unit16 load16(const unit16* from) const { return machine::load_unit(from); }
@@ -191,72 +276,22 @@ class cuda_space {
 
  private:
   static constexpr unsigned polls_per_look = 128;
-  static constexpr std::uint64_t before_first_host_look_ns = 100'000, between_host_looks_ns = 20'000;
 
   struct patience {
     unsigned polls = 0;
     std::uint64_t since = 0;  // 0: not waited long enough to look at the time
   };
 
-  __device__ __forceinline__ control_block& control(int rank) const {
-    return *reinterpret_cast<control_block*>(given_.what.workspace[rank]);
-  }
-  __device__ __forceinline__ control_block& control() const { return control(given_.what.rank); }
+  __device__ __forceinline__ control_block& control() const { return faults().control(); }
 
   // After a poll in vain: whether to stop waiting.
   __device__ __forceinline__ bool is_over(patience& p, waiting w, std::uint64_t wanted, std::uint64_t seen) {
-    if (++p.polls % polls_per_look != 0) return false;
-    const std::uint64_t poisoned = machine::load_relaxed(&control().poisoned.word);
-    if (poisoned != 0) {
-      if (atomicExch(&state_.passed_on, 1u) == 0) pass_on(poisoned);
-      return true;
-    }
-    const std::uint64_t now = machine::time_ns();
-    if (p.since == 0) p.since = now;
-    if (now - p.since < before_first_host_look_ns) return false;
-    // Whoever advances the time looks: any lane may be the only one of its block that waits.
-    const unsigned long long due = *static_cast<volatile unsigned long long*>(&state_.next_host_look);
-    if (now < due || atomicCAS(&state_.next_host_look, due, now + between_host_looks_ns) != due) return false;
-    const std::uint64_t aborted = machine::load_relaxed(&given_.host_control->poisoned.word);
-    if (aborted != 0) {
-      // From the host alone; the other blocks and the launches behind this one see it here.
-      machine::store_relaxed(&control().poisoned.word, aborted);
-      return true;
-    }
-    if (now - p.since < given_.deadline_ns) return false;
-    give_up(xylTimeout, w, wanted, seen);
-    return true;
+    if (++p.polls % polls_per_look != 0) [[likely]]
+      return false;
+    p.since = wrong<Capacity>::look(faults(), p.since, w, wanted, seen);
+    return p.since == wrong<Capacity>::over;
   }
-
-  // Poison that a peer wrote into device memory becomes visible to this rank's host. What the host knows already
-  // stays.
-  __device__ __forceinline__ void pass_on(std::uint64_t poisoned) {
-    std::uint64_t* const host = &given_.host_control->poisoned.word;
-    if (machine::load_relaxed(host) == 0) machine::store_relaxed(host, poisoned);
-  }
-
-  // The first of this rank to come here tells the host why, then everybody that.
-  __device__ __forceinline__ void give_up(xylResult_t code, waiting w, std::uint64_t wanted, std::uint64_t seen) {
-    if (atomicCAS(&control().call.recorder, 0u, 1u) != 0) return;
-    volatile give_up_record& record = given_.host_control->gave_up.record;
-    record.state = 1;
-    record.code = code;
-    record.peer = w.peer;
-    record.waited_in = w.what;
-    record.wanted = wanted;
-    record.seen = seen;
-    record.epoch = epoch_;
-    std::uint64_t packed[4];
-    memcpy(packed, &given_.what.record, sizeof packed);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) record.call[i] = packed[i];
-    // Release: the host that reads 2 with acquire order reads the fields above. The poison comes after that, so a
-    // host that finds it finds the record complete.
-    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(&record.state), "r"(2u) : "memory");
-    const std::uint64_t poisoned = poison::pack(code, w.peer);
-    machine::store_release(&given_.host_control->poisoned.word, poisoned);
-    for (int i = 0; i < given_.what.ranks; ++i) machine::store_relaxed(&control(i).poisoned.word, poisoned);
-  }
+  __device__ __forceinline__ wrong<Capacity> faults() const { return {given_, state_, epoch_}; }
 
   const kernel_arguments<Capacity>& given_;
   block_state& state_;

@@ -94,7 +94,7 @@ class cuda_device_side final : public device_side {
 
  private:
   result open_peer(const device_handle& peer, int p, std::byte*& workspace);
-  unsigned lanes_for(const kernel& k, const device_launch& how, xylDataType_t type, std::uint64_t count) const;
+  std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
   template <int Capacity>
   result launch(const kernel& k, const device_launch& how, unsigned lanes, kernel_arguments<Capacity> arguments,
                 cudaStream_t stream);
@@ -236,15 +236,19 @@ std::uint64_t bytes_of_element(xylDataType_t type) {
   }
 }
 
-// One unit per lane as far as that goes, and a warp more, which waits for the headers while the others wait for
-// data.
-unsigned cuda_device_side::lanes_for(const kernel& k, const device_launch& how, xylDataType_t type,
-                                     std::uint64_t count) const {
-  const std::uint64_t unit_bytes = how.how == algorithm::packet ? 8 : 16;
-  std::uint64_t units = units_of(count * bytes_of_element(type), unit_bytes);
+// What the protocol divides among its blocks: units of the message, or of a share of it.
+std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylDataType_t type,
+                                               std::uint64_t count) const {
+  const std::uint64_t per_unit = (how.how == algorithm::packet ? 8 : 16) / bytes_of_element(type);
+  std::uint64_t units = units_of(count, per_unit);
   if (how.how == algorithm::two_shot || how.how == algorithm::ring) units = units_of(units, map_.ranks);
-  const std::uint64_t of_block = units_of(units, how.blocks);
-  const std::uint64_t lanes = (of_block + 31) / 32 * 32 + 32;
+  // Blocks begin at multiples of 128 bytes, so that no two of them touch the same line.
+  return (units_of(units, how.blocks) + 7) / 8 * 8;
+}
+
+// One unit per lane as far as that goes, and a warp more, which sees to the headers while the others see to data.
+unsigned lanes_for(const kernel& k, std::uint64_t units) {
+  const std::uint64_t lanes = (units + 31) / 32 * 32 + 32;
   return static_cast<unsigned>(std::min<std::uint64_t>(lanes, k.most_lanes));
 }
 
@@ -272,9 +276,10 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
-  const unsigned lanes = lanes_for(k, how, type, count);
+  const std::uint64_t units = units_of_block(how, type, count);
   const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
     kernel_arguments<Capacity> arguments;
+    arguments.units_of_block = units;
     arguments.what.input = static_cast<const std::byte*>(send);
     arguments.what.output = static_cast<std::byte*>(recv);
     arguments.what.count = count;
@@ -282,7 +287,7 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
     arguments.what.record = record;
     arguments.what.rank = rank_;
     arguments.what.ranks = ranks;
-    return launch(k, how, lanes, arguments, stream);
+    return launch(k, how, lanes_for(k, units), arguments, stream);
   };
   switch (k.capacity) {
     case argument_capacity(2):

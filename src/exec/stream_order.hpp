@@ -6,6 +6,8 @@
 // made: a graph launched beside other work of the same communicator is found by the kernels and reported.
 #pragma once
 
+#include <cstdint>
+
 #include "exec/cuda_error.hpp"
 
 namespace xyl {
@@ -34,8 +36,13 @@ class stream_order {
     XYL_TRY(cuda_result(cudaStreamGetCaptureInfo(stream, &status, &capture), "cudaStreamGetCaptureInfo"));
     if (status == cudaStreamCaptureStatusInvalidated)
       return error(xylInvalidUsage, "the stream's capture was invalidated by an earlier error");
-    XYL_TRY(cuda_result(cudaStreamGetId(stream, &id), "cudaStreamGetId"));
-    current_ = status == cudaStreamCaptureStatusActive ? &captured_ : &eager_;
+    // The id, unlike the handle, is not used twice. It cannot be had during a capture, which no stream's end survives.
+    const bool is_captured = status == cudaStreamCaptureStatusActive;
+    if (is_captured)
+      id = reinterpret_cast<std::uintptr_t>(stream);
+    else
+      XYL_TRY(cuda_result(cudaStreamGetId(stream, &id), "cudaStreamGetId"));
+    current_ = is_captured ? &captured_ : &eager_;
     if (current_->is_used && current_->capture == capture && current_->stream != id)
       XYL_TRY(cuda_result(cudaStreamWaitEvent(stream, current_->last, 0), "cudaStreamWaitEvent"));
     current_->capture = capture;
@@ -58,7 +65,7 @@ class stream_order {
  private:
   struct sequence {
     cudaEvent_t last = nullptr;
-    unsigned long long stream = 0;   // by id, which is not used twice, unlike the handle
+    unsigned long long stream = 0;   // which it was
     unsigned long long capture = 0;  // 0: eager
     bool is_used = false;
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What one rank hands to a protocol: a plain struct, passed by value to kernels. Loop bounds and addresses come from
-// here, never from memory a peer writes.
+// What one rank hands to a protocol: a plain struct, passed by value to kernels. Loop bounds and addresses come
+// from here, never from memory a peer writes.
 #pragma once
 
 #include <cstddef>
@@ -45,15 +45,16 @@ constexpr std::uint64_t fingerprint(const call_record& r) {
 // Capacity: the most ranks the struct has room for.
 template <int Capacity>
 struct call {
+  // What every call looks at first lies together: a GPU reads this from constant memory, a line at a time.
   const std::byte* input = nullptr;  // this rank's elements; element aligned
   std::byte* output = nullptr;       // may equal input
   std::uint64_t count = 0;           // elements of this chunk
   std::uint64_t fingerprint = 0;
-  call_record record;  // of the whole call
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
   layout map;
   std::byte* workspace[Capacity] = {};  // every rank's workspace, as this rank reaches it
+  call_record record;                   // of the whole call
 };
 
 }  // namespace xyl

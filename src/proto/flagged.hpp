@@ -34,7 +34,7 @@ template <class S, class Call, class R>
 XYL_FN bool one_shot_allreduce_block(S& s, const Call& c, const R& red) {
   const unsigned slot = c.map.slot(s.epoch());
   const int ranks = R::ranks ? R::ranks : c.ranks;
-  const range mine = part_of(units_of(c.count, per_unit(red)), s.blocks(), s.block());
+  const range mine = part_of_block(s, units_of(c.count, per_unit(red)));
   put_headers(s, c);
   push_input(s, c, red, mine, c.map.bulk_offset(slot, static_cast<unsigned>(c.rank)) + mine.begin * 16, 1,
              ranks - 1);
@@ -54,7 +54,7 @@ XYL_FN bool two_shot_allreduce_block(S& s, const Call& c, const R& red) {
   const int ranks = R::ranks ? R::ranks : c.ranks;
   const std::uint64_t total = units_of(c.count, per_unit(red));
   const std::uint64_t share = part_of(total, static_cast<unsigned>(ranks), 0).size();
-  const shares cut{share, total, part_of(share, s.blocks(), s.block())};
+  const shares cut{share, total, part_of_block(s, share)};
   const auto scattered = [&](int p) {
     return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + cut.part.begin * 16;
   };
@@ -83,7 +83,7 @@ XYL_FN bool ring_allreduce_block(S& s, const Call& c, const R& red) {
   const int previous = c.rank > 0 ? c.rank - 1 : ranks - 1;
   const std::uint64_t total = units_of(c.count, per_unit(red));
   const std::uint64_t share = part_of(total, static_cast<unsigned>(ranks), 0).size();
-  const shares cut{share, total, part_of(share, s.blocks(), s.block())};
+  const shares cut{share, total, part_of_block(s, share)};
   const auto staged = [&](int step) {
     return c.map.bulk_offset(c.map.slot(e), 0) + (static_cast<std::uint64_t>(step) * share + cut.part.begin) * 16;
   };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Every collective begins by putting its fingerprint into every peer's header line, whatever the algorithm, the grid
-// or the count, and no block touches an output before it has seen the headers of all. Two things follow: calls that
-// do not fit together are found before they do damage; and a rank in call e+2 knows that every peer has finished call
-// e (a rank puts its header of e+1 after all its blocks left e), so two slots are enough.
+// Every collective begins by putting its fingerprint into every peer's header line, whatever the algorithm, the
+// grid or the count, and no block touches an output before it has seen the headers of all. Two things follow: calls
+// that do not fit together are found before they do damage; and a rank in call e+2 knows that every peer has
+// finished call e (a rank puts its header of e+1 after all its blocks left e), so two slots are enough.
 #pragma once
 
 #include "proto/call.hpp"
@@ -16,18 +16,18 @@ XYL_FN T* at(const Call& c, int rank, std::uint64_t offset) {
   return reinterpret_cast<T*>(c.workspace[rank] + offset);
 }
 
-// Block 0 speaks for the rank.
+// Block 0 speaks for the rank, by its last lanes: the first ones have data to see to.
 template <class S, class Call>
 XYL_FN void put_headers(S& s, const Call& c) {
   if (s.block() != 0) return;
   const epoch_t e = s.epoch();
   const std::uint64_t mine = c.map.header_offset(c.map.slot(e), static_cast<unsigned>(c.rank));
-  for (int p = static_cast<int>(s.lane()); p < c.ranks; p += static_cast<int>(s.lanes()))
+  for (int p = static_cast<int>(s.lanes() - 1 - s.lane()); p < c.ranks; p += static_cast<int>(s.lanes()))
     if (p != c.rank) s.put(at<line>(c, p, mine), c.fingerprint, packet_epoch(e));
 }
 
-// This lane's part of the check; the caller joins the lanes' verdicts with all(). The last lanes look first: launches
-// leave them without data where they can, so that a header and a packet are waited for at the same time.
+// This lane's part of the check; the caller joins the lanes' verdicts with all(). The last lanes look first:
+// launches leave them without data where they can, so that a header and a packet are waited for at the same time.
 template <class S, class Call>
 XYL_FN bool check_headers(S& s, const Call& c) {
   const epoch_t e = s.epoch();

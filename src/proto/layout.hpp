@@ -7,7 +7,7 @@
 //           every call waits for every peer's header: whoever is in call e+2 knows that all have finished call e.
 //   source  the rank that writes; every (slot, source) is its own region, so a region has one writer.
 //   line    16 bytes: two words of {4 bytes of data, 4 bytes of epoch}, each written in one atomic store.
-//   header  the first line of a packet region: its payload is the call's fingerprint.
+//   header  the first line of a packet region, alone in 128 bytes: its payload is the call's fingerprint.
 //   unit    what one lane moves at once: 8 bytes of payload in a packet, 16 bytes of bulk data.
 //   flag    a 64-bit epoch alone in 128 bytes, with one writer, never reset.
 //
@@ -43,23 +43,23 @@ enum class phase : std::uint32_t { none, header, packet, one_shot, scatter, gath
 //
 // Whoever finds that the calls differ may be one call ahead of others: two ranks can have left a good call while a third
 // still waits there for a fourth. That call must not be spoiled, and nothing is missing for it to end; so this poison
-// carries the epoch in which it was found (its low 15 bits) and does not concern the call before. Every wait and
-// begin() asks concerns().
+// carries the epoch in which it was found (its low 14 bits) and the memory kind whose epochs those are, and does not
+// concern the call before. Every wait and begin() asks concerns().
 struct poison {
   static constexpr int calls_differ = xylInvalidUsage;
 
-  // epoch: of the giver's call; matters where the code is calls_differ.
-  static XYL_FN constexpr std::uint64_t pack(int code, int culprit, epoch_t epoch = 0) {
-    return 1ull << 63 | (epoch & 0x7fff) << 48 | static_cast<std::uint64_t>(code & 0xffff) << 32 |
-           static_cast<std::uint32_t>(culprit);
+  // epoch: of the giver's call, which was on device memory or not; they matter where the code is calls_differ.
+  static XYL_FN constexpr std::uint64_t pack(int code, int culprit, epoch_t epoch = 0, bool device = false) {
+    return 1ull << 63 | static_cast<std::uint64_t>(device) << 62 | (epoch & 0x3fff) << 48 |
+           static_cast<std::uint64_t>(code & 0xffff) << 32 | static_cast<std::uint32_t>(culprit);
   }
   static XYL_FN constexpr int code(std::uint64_t word) { return static_cast<int>(word >> 32 & 0xffff); }
   static XYL_FN constexpr int culprit(std::uint64_t word) { return static_cast<int>(word & 0xffffffffu); }
 
   // Whether a rank in the call of that epoch must give up.
-  static XYL_FN constexpr bool concerns(std::uint64_t word, epoch_t epoch) {
-    return word != 0 &&
-           (code(word) != calls_differ || (word >> 48 & 0x7fff) != (next_epoch(epoch) & 0x7fff));
+  static XYL_FN constexpr bool concerns(std::uint64_t word, epoch_t epoch, bool device = false) {
+    return word != 0 && (code(word) != calls_differ || (word >> 62 & 1) != static_cast<std::uint64_t>(device) ||
+                         (word >> 48 & 0x3fff) != (next_epoch(epoch) & 0x3fff));
   }
 };
 
@@ -120,7 +120,7 @@ struct layout {
     layout l;
     l.ranks = ranks;
     l.blocks = blocks;
-    l.packet_stride = round_up(sizeof(line) + packet_bytes / ranks, 128);
+    l.packet_stride = round_up(header_bytes + packet_bytes / ranks, 128);
     l.bulk_stride = round_up(bulk_bytes / ranks, 4096);
     l.packets = sizeof(control_block) + sizeof(flag) * flags(ranks, blocks);
     l.bulk = round_up(l.packets + 2 * ranks * l.packet_stride, 4096);
@@ -129,7 +129,7 @@ struct layout {
   }
 
   // The most payload, in bytes, that a packet region carries.
-  XYL_FN constexpr std::uint64_t packet_capacity() const { return (packet_stride - sizeof(line)) / 2; }
+  XYL_FN constexpr std::uint64_t packet_capacity() const { return (packet_stride - header_bytes) / 2; }
 
   static XYL_FN constexpr unsigned slot(epoch_t epoch) { return static_cast<unsigned>(epoch & 1); }
 
@@ -143,13 +143,15 @@ struct layout {
     return packets + (static_cast<std::uint64_t>(slot) * ranks + source) * packet_stride;
   }
   XYL_FN constexpr std::uint64_t packet_offset(unsigned slot, unsigned source, std::uint64_t unit) const {
-    return header_offset(slot, source) + sizeof(line) * (unit + 1);
+    return header_offset(slot, source) + header_bytes + sizeof(line) * unit;
   }
   XYL_FN constexpr std::uint64_t bulk_offset(unsigned slot, unsigned source) const {
     return bulk + (static_cast<std::uint64_t>(slot) * ranks + source) * bulk_stride;
   }
 
  private:
+  // A header takes as much as keeps the packets behind it aligned to what machines move at once.
+  static constexpr std::uint64_t header_bytes = 128;
   static constexpr std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
   // one_shot, scatter, gather: ranks sources each; ring: 2 * ranks steps.
   static constexpr std::uint64_t flags(std::uint64_t ranks, std::uint64_t blocks) { return 5 * ranks * blocks; }

@@ -44,17 +44,32 @@ XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ran
   return true;
 }
 
-template <class S, class Call, class R>
-XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red) {
+// The first unit of this lane: loaded before begin(), so that the two trips to memory overlap.
+template <bool Whole, class S, class Call, class R>
+XYL_FN std::uint64_t first_packet(const S& s, const Call& c, const R&) {
+  const range mine = part_of_block(s, units_of(c.count, R::per_word));
+  const std::uint64_t u = mine.begin + s.lane();
+  return u < mine.end ? load_user<typename R::element, std::uint64_t, Whole>(c.input, u * R::per_word, c.count,
+                                                                             is_aligned(c.input, 8))
+                      : 0;
+}
+
+template <bool Whole, class S, class Call, class R>
+XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint64_t first_word) {
   using T = typename R::element;
   const int ranks = R::ranks ? R::ranks : c.ranks;
   const epoch_t e = s.epoch();
   const bool in_aligned = is_aligned(c.input, 8), out_aligned = is_aligned(c.output, 8);
-  const range mine = part_of(units_of(c.count, R::per_word), s.blocks(), s.block());
+  const range mine = part_of_block(s, units_of(c.count, R::per_word));
+  const auto own = [&](std::uint64_t u) {
+    return u - mine.begin < s.lanes()
+               ? first_word
+               : load_user<T, std::uint64_t, Whole>(c.input, u * R::per_word, c.count, in_aligned);
+  };
 
   put_headers(s, c);
   for (std::uint64_t u = mine.begin + s.lane(); u < mine.end; u += s.lanes()) {
-    const auto word = load_user<T, std::uint64_t>(c.input, u * R::per_word, c.count, in_aligned);
+    const std::uint64_t word = own(u);
     const std::uint64_t to = c.map.packet_offset(c.map.slot(e), static_cast<unsigned>(c.rank), u);
 #pragma unroll
     for (int k = 1; k < ranks; ++k) {
@@ -63,19 +78,20 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red) {
     }
   }
 
-  // The headers are checked beside the first unit, so that the two waits overlap; nothing is stored before all lanes agree.
+  // The headers are checked beside the first unit, so that the two waits overlap; nothing is stored before all
+  // lanes agree.
   bool good = check_headers(s, c);
   bool agreed = false;
   for (std::uint64_t first = mine.begin; first < mine.end || !agreed; first += s.lanes()) {
     const std::uint64_t u = first + s.lane();
     typename R::accumulator acc[R::per_word] = {};
     if (good && u < mine.end) {
-      const auto own = load_user<T, std::uint64_t>(c.input, u * R::per_word, c.count, in_aligned);
+      const std::uint64_t word = own(u);
       if constexpr (R::ranks != 0) {
-        good = reduce_packets<R::ranks>(s, c, red, 0, R::ranks, u, own, acc);
+        good = reduce_packets<R::ranks>(s, c, red, 0, R::ranks, u, word, acc);
       } else {
         for (int p = 0; p < ranks && good; p += packet_batch)
-          good = reduce_packets<packet_batch>(s, c, red, p, ranks, u, own, acc);
+          good = reduce_packets<packet_batch>(s, c, red, p, ranks, u, word, acc);
       }
     }
     if (!agreed) {
@@ -85,19 +101,30 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red) {
     if (good && u < mine.end) {
 #pragma unroll
       for (int k = 0; k < R::per_word; ++k) acc[k] = red.finish(acc[k]);
-      store_user<T>(c.output, u * R::per_word, c.count, out_aligned, R::codec::encode(acc));
+      store_user<T, std::uint64_t, Whole>(c.output, u * R::per_word, c.count, out_aligned, R::codec::encode(acc));
     }
   }
   return good;
 }
 
-// Returns this lane's verdict, as all protocols do: whoever gave up has poisoned the communicator, so a launch failed
-// if any lane's is false.
-template <class S, class Call, class R>
-XYL_FN bool packet_allreduce(S& s, const Call& c, const R& red) {
-  const bool good = s.begin() && packet_allreduce_block(s, c, red);
+template <bool Whole, class S, class Call, class R>
+XYL_FN bool packet_allreduce_of(S& s, const Call& c, const R& red) {
+  const std::uint64_t first_word = first_packet<Whole>(s, c, red);
+  const bool good = s.begin() && packet_allreduce_block<Whole>(s, c, red, first_word);
   s.leave();
   return good;
+}
+
+// Returns this lane's verdict, as all protocols do: whoever gave up has poisoned the communicator, so a launch
+// failed if any lane's is false.
+template <class S, class Call, class R>
+XYL_FN bool packet_allreduce(S& s, const Call& c, const R& red) {
+  using T = typename R::element;
+  // Where speed counts, the common case gets code of its own: what is jumped over has to be fetched too.
+  if constexpr (R::ranks != 0)
+    if (is_whole<T, std::uint64_t>(c.input, c.count) && is_whole<T, std::uint64_t>(c.output, c.count)) [[likely]]
+      return packet_allreduce_of<true>(s, c, red);
+  return packet_allreduce_of<false>(s, c, red);
 }
 
 }  // namespace xyl

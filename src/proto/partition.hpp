@@ -23,6 +23,15 @@ XYL_FN constexpr range part_of(std::uint64_t total, std::uint64_t parts, std::ui
   return {begin, total - begin < size ? total : begin + size};
 }
 
+// Block `s.block()`'s part. A division takes a GPU longer than a load, so its space brings the result along.
+template <class S>
+XYL_FN range part_of_block(const S& s, std::uint64_t total) {
+  if constexpr (requires { s.part(total); })
+    return s.part(total);
+  else
+    return part_of(total, s.blocks(), s.block());
+}
+
 XYL_FN constexpr std::uint64_t units_of(std::uint64_t count, std::uint64_t per_unit) {
   return (count + per_unit - 1) / per_unit;
 }

@@ -117,10 +117,13 @@ int run(std::uint64_t largest, std::uint64_t smallest) {
           std::printf("\n%10llu %-8s %9llu", static_cast<unsigned long long>(bytes), name_of(how),
                       static_cast<unsigned long long>(chunk));
         for (unsigned blocks : grids) {
-          const std::uint64_t of_block = bytes / blocks;
           // Grids that cannot be good for this size are left out.
-          if ((of_block < 512 && blocks > 1) || of_block > (how == algorithm::packet ? 32u << 10 : 1u << 20) ||
-              (bytes >= (1 << 20) && blocks < 8)) {
+          const std::uint64_t of_block = bytes / blocks;
+          const bool is_too_wide = of_block < 512 && blocks > 1;
+          const bool is_too_narrow = bytes < (1 << 20)
+                                         ? of_block > (how == algorithm::packet ? 16u << 10 : 256u << 10)
+                                         : blocks * 2 < r.most_blocks();
+          if (is_too_wide || is_too_narrow) {
             if (r.rank() == 0) std::printf(" %8s", "-");
             continue;
           }

@@ -31,7 +31,7 @@ inline void must(const result& r, const char* what) {
 }
 
 struct settings {
-  std::uint64_t packet_bytes_per_rank = 256 << 10;
+  std::uint64_t packet_bytes = 1 << 20;  // of a slot
   std::uint64_t bulk_bytes = 8 << 20;
   std::uint32_t blocks = 64;
   std::int64_t deadline_ns = 30'000'000'000;
@@ -42,8 +42,7 @@ class device_rank {
   explicit device_rank(const settings& s = {}) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
-    map_ = layout::make(static_cast<std::uint32_t>(ranks_), s.blocks,
-                        s.packet_bytes_per_rank * static_cast<unsigned>(ranks_), s.bulk_bytes);
+    map_ = layout::make(static_cast<std::uint32_t>(ranks_), s.blocks, s.packet_bytes, s.bulk_bytes);
     void* page = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) MPI_Abort(MPI_COMM_WORLD, 1);
     control_ = static_cast<control_block*>(page);

@@ -111,6 +111,11 @@ TEST(poison, calls_that_differ_do_not_concern_the_call_before) {
     EXPECT_EQ(poison::code(differ), xylInvalidUsage);
     EXPECT_EQ(poison::culprit(differ), 3);
     EXPECT_FALSE(poison::concerns(0, e));
+    // Host and device calls are numbered apart.
+    EXPECT_TRUE(poison::concerns(differ, e, true));
+    const std::uint64_t on_device = poison::pack(xylInvalidUsage, 3, next_epoch(e), true);
+    EXPECT_FALSE(poison::concerns(on_device, e, true));
+    EXPECT_TRUE(poison::concerns(on_device, e, false));
   }
 }
 

@@ -58,5 +58,15 @@ TEST(Turn, SkipsTheEpochsThatFreshMemoryCouldBeMistakenFor) {
   EXPECT_EQ(turn::before(turn::epoch(word)), word);
 }
 
+TEST(Turn, NumbersEveryLaunchOfSeventeenYears) {
+  constexpr std::uint64_t last = (1ull << 48) - 1, per_half = 0xfffffffeull;
+  for (std::uint64_t around : {per_half, 2 * per_half, 1000 * per_half, 65'536 * per_half, last - 3})
+    for (std::uint64_t index = around - 3; index <= around + 3 && index <= last; ++index) {
+      const epoch_t epoch = turn::epoch(index << 16);
+      EXPECT_EQ(epoch, (index / per_half) << 32 | (index % per_half + 2));
+      EXPECT_EQ(turn::before(epoch), index << 16);
+    }
+}
+
 }  // namespace
 }  // namespace xyl
