@@ -21,6 +21,7 @@ namespace {
 constexpr std::uint64_t device_packet_bytes_per_rank = 256 << 10;
 constexpr std::uint64_t device_packet_bytes_at_most = 2 << 20;
 constexpr std::uint64_t device_bulk_bytes = 8 << 20;
+constexpr std::uint64_t device_header_bytes = 128;
 constexpr std::uint32_t device_blocks = 64;
 
 // Blocks that are co-resident on every rank's GPU, with room for a second launch (a programmatic successor, or another
@@ -51,7 +52,7 @@ result communicator::connect_device() {
   const std::uint64_t packets = std::min<std::uint64_t>(
       device_packet_bytes_per_rank * static_cast<unsigned>(ranks_), device_packet_bytes_at_most);
   const layout map =
-      layout::make(static_cast<std::uint32_t>(ranks_), device_blocks, packets, device_bulk_bytes);
+      layout::make(static_cast<std::uint32_t>(ranks_), device_blocks, packets, device_bulk_bytes, device_header_bytes);
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   result made = device_side::create(mine, map, peers_->workspace(rank_), page, parameters_.timeout_ns, device_);
   result agreed = peers_->agree(std::move(made));

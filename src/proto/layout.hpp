@@ -108,6 +108,7 @@ struct control_block {
 struct layout {
   std::uint32_t ranks = 0;
   std::uint32_t blocks = 0;         // the most blocks a launch may have
+  std::uint64_t header_bytes = 0;   // from the start of a packet region to its first packet
   std::uint64_t packet_stride = 0;  // bytes of one (slot, source) packet region, header included
   std::uint64_t bulk_stride = 0;    // bytes of one (slot, source) bulk region
   std::uint64_t packets = 0;        // offset of the packet regions
@@ -115,11 +116,14 @@ struct layout {
   std::uint64_t bytes = 0;          // the whole workspace
 
   // packet_bytes and bulk_bytes: budgets of one slot, shared by all sources.
+  // header_bytes: what a header takes. A processor's cache line brings header and first packets in one transfer; a GPU
+  // wants the packets aligned to the 128 bytes that a warp moves at once.
   static constexpr layout make(std::uint32_t ranks, std::uint32_t blocks, std::uint64_t packet_bytes,
-                               std::uint64_t bulk_bytes) {
+                               std::uint64_t bulk_bytes, std::uint64_t header_bytes = sizeof(line)) {
     layout l;
     l.ranks = ranks;
     l.blocks = blocks;
+    l.header_bytes = header_bytes;
     l.packet_stride = round_up(header_bytes + packet_bytes / ranks, 128);
     l.bulk_stride = round_up(bulk_bytes / ranks, 4096);
     l.packets = sizeof(control_block) + sizeof(flag) * flags(ranks, blocks);
@@ -150,8 +154,6 @@ struct layout {
   }
 
  private:
-  // A header takes as much as keeps the packets behind it aligned to what machines move at once.
-  static constexpr std::uint64_t header_bytes = 128;
   static constexpr std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
   // one_shot, scatter, gather: ranks sources each; ring: 2 * ranks steps.
   static constexpr std::uint64_t flags(std::uint64_t ranks, std::uint64_t blocks) { return 5 * ranks * blocks; }
