@@ -132,7 +132,7 @@ void every_type_operation_algorithm(device_rank& r) {
 }
 
 void chunks_of_long_messages(device_rank& r) {
-  buffers memory(20 << 20);
+  buffers memory(48 << 20);
   for (algorithm how : all_algorithms) {
     const std::uint64_t count = r.capacity(how) / 2 * 2 + 12345;  // more than two chunks and a tail, in bf16
     memory.run<bfloat16>(r, how, r.most_blocks(), xylSum, xylBfloat16, count, 7, 0, false, streams[0]);
