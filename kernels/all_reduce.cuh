@@ -10,19 +10,10 @@
 
 namespace xyl {
 
-// The most lanes of a block. What looks at several peers at once needs registers: a packet, whose peers' lines are
-// all in flight together, more than bulk data. Two blocks of this size fit a multiprocessor of every generation.
-template <class Protocol, int Ranks>
-inline constexpr unsigned most_lanes = Protocol::is_flagged ? (Ranks == 0  ? 320
-                                                               : Ranks < 8 ? 384
-                                                                           : 256)
-                                                            : (Ranks == 2   ? 512
-                                                               : Ranks == 4 ? 384
-                                                                            : 256);
-
-// Protocol: a struct with a static run(space, call, reduction). Ranks: 0 for any.
+// Protocol: a struct with a static run(space, call, reduction) and lanes(ranks), the most lanes of a block: as many
+// as leave room for the registers, two blocks to a multiprocessor, on every generation. Ranks: 0 for any.
 template <class Protocol, class T, int Ranks>
-__global__ void __launch_bounds__(most_lanes<Protocol, Ranks>, 2)
+__global__ void __launch_bounds__(Protocol::lanes(Ranks), 2)
     all_reduce_kernel(const __grid_constant__ kernel_arguments<argument_capacity(Ranks)> given) {
   __shared__ block_state state;
   cuda_space space(given, state);
@@ -37,7 +28,7 @@ __global__ void __launch_bounds__(most_lanes<Protocol, Ranks>, 2)
 
 template <class Protocol, class T, int Ranks>
 kernel handle_of() {
-  return {reinterpret_cast<const void*>(all_reduce_kernel<Protocol, T, Ranks>), most_lanes<Protocol, Ranks>,
+  return {reinterpret_cast<const void*>(all_reduce_kernel<Protocol, T, Ranks>), Protocol::lanes(Ranks),
           argument_capacity(Ranks)};
 }
 

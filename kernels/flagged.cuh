@@ -9,21 +9,21 @@
 namespace xyl {
 
 struct one_shot_protocol {
-  static constexpr bool is_flagged = true;
+  static constexpr unsigned lanes(int ranks) { return ranks == 2 || ranks == 4 ? 384 : 256; }
   template <class S, class Call, class R>
   static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
     one_shot_allreduce(s, c, red);
   }
 };
 struct two_shot_protocol {
-  static constexpr bool is_flagged = true;
+  static constexpr unsigned lanes(int ranks) { return ranks == 2 || ranks == 4 ? 320 : 256; }
   template <class S, class Call, class R>
   static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
     two_shot_allreduce(s, c, red);
   }
 };
 struct ring_protocol {
-  static constexpr bool is_flagged = true;
+  static constexpr unsigned lanes(int) { return 256; }
   template <class S, class Call, class R>
   static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
     ring_allreduce(s, c, red);

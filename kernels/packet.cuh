@@ -9,7 +9,8 @@
 namespace xyl {
 
 struct packet_protocol {
-  static constexpr bool is_flagged = false;
+  // The lines of all peers are in flight together.
+  static constexpr unsigned lanes(int ranks) { return ranks == 2 ? 512 : ranks == 4 ? 384 : 256; }
   template <class S, class Call, class R>
   static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
     packet_allreduce(s, c, red);

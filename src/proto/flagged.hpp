@@ -72,9 +72,9 @@ XYL_FN bool two_shot_allreduce_block(S& s, const Call& c, const R& red) {
   return true;
 }
 
-// Ring: 2 (ranks - 1) steps, each with staging and a flag of its own, so that no step waits for a credit. In the
-// first half a share travels the ring and is added to; it starts at the rank after its owner and ends at its owner
-// (share p is finished by rank p). In the second half the finished shares travel on.
+// Ring, of two ranks or more: 2 (ranks - 1) steps, each with staging and a flag of its own, so that no step waits
+// for a credit. In the first half a share travels the ring and is added to; it starts at the rank after its owner
+// and ends at its owner (share p is finished by rank p). In the second half the finished shares travel on.
 template <class S, class Call, class R>
 XYL_FN bool ring_allreduce_block(S& s, const Call& c, const R& red) {
   const epoch_t e = s.epoch();

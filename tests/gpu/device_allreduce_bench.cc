@@ -87,9 +87,7 @@ class bench {
 };
 
 int run(std::uint64_t largest, std::uint64_t smallest) {
-  settings s;
-  s.bulk_bytes = 16 << 20;
-  device_rank r(s);
+  device_rank r;
   bench b(r, largest);
   if (r.rank() == 0)
     std::printf("# ranks %d, at most %u blocks, workspace %.1f MB, us per call\n%10s %-8s %9s", r.ranks(),
@@ -110,7 +108,7 @@ int run(std::uint64_t largest, std::uint64_t smallest) {
       if (how == algorithm::ring && bytes < (256 << 10)) continue;
       std::vector<std::uint64_t> chunks{std::min(r.capacity(how), bytes)};
       if (bytes > (1 << 20))
-        for (std::uint64_t chunk : {1u << 20, 2u << 20, 4u << 20, 8u << 20})
+        for (std::uint64_t chunk : {4u << 20, 8u << 20})
           if (chunk < chunks[0]) chunks.push_back(chunk);
       for (std::uint64_t chunk : chunks) {
         if (r.rank() == 0)

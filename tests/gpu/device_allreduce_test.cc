@@ -4,31 +4,14 @@
 // streams, and what happens when a rank is late, calls something else, aborts, or overlaps with itself. An MPI
 // program of two ranks or more; several may share a GPU. Exits with 1 if anything was wrong, 77 without a GPU.
 #include <chrono>
-#include <cstdarg>
-#include <string>
 
 #include "proto/turn.hpp"
-#include "tests/gpu/device_rank.hpp"
-#include "tests/gpu/reference.hpp"
+#include "tests/gpu/checked_call.hpp"
 
 namespace xyl::gpu_test {
 namespace {
 
-int failures = 0, checks = 0;
 cudaStream_t streams[2];
-
-[[gnu::format(printf, 2, 3)]] bool expect(bool good, const char* format, ...) {
-  ++checks;
-  if (good) return true;
-  if (++failures > 20) return false;
-  va_list list;
-  va_start(list, format);
-  std::fprintf(stderr, "FAILED: ");
-  std::vfprintf(stderr, format, list);
-  std::fprintf(stderr, "\n");
-  va_end(list);
-  return false;
-}
 
 constexpr algorithm all_algorithms[] = {algorithm::packet, algorithm::one_shot, algorithm::two_shot,
                                         algorithm::ring};
@@ -52,66 +35,6 @@ void for_each_type(F f) {
   f.template operator()<float8_e5m2>(xylFloat8e5m2);
 }
 
-// Device memory with a guard of 0xa5 on both sides of every result.
-class buffers {
- public:
-  explicit buffers(std::size_t bytes) : bytes_(bytes) {
-    for (char** memory : {&in_, &out_}) {
-      void* allocated = nullptr;
-      must(cudaMalloc(&allocated, bytes + 512), "cudaMalloc");
-      *memory = static_cast<char*>(allocated);
-    }
-  }
-  ~buffers() {
-    (void)cudaFree(in_);
-    (void)cudaFree(out_);
-  }
-
-  // Runs one call; `shift`: elements by which both buffers are off their alignment.
-  template <class T>
-  void run(device_rank& r, algorithm how, unsigned blocks, xylRedOp_t op, xylDataType_t type, std::uint64_t count,
-           std::uint64_t seed, unsigned shift, bool in_place, cudaStream_t stream, std::uint64_t chunk_bytes = 0) {
-    std::vector<T> in(count);
-    for (std::uint64_t i = 0; i < count; ++i) in[i] = input_value<T>(seed, r.rank(), i);
-    T* const from = reinterpret_cast<T*>(in_ + 256) + shift;
-    T* const to = in_place ? from : reinterpret_cast<T*>(out_ + 256) + shift;
-    char* const guarded = in_place ? in_ : out_;
-    must(cudaMemsetAsync(guarded, 0xa5, bytes_ + 512, stream), "memset");
-    must(cudaMemcpyAsync(from, in.data(), count * sizeof(T), cudaMemcpyHostToDevice, stream), "copy in");
-    r.all_reduce(how, blocks, from, to, count, sizeof(T), type, op, stream, chunk_bytes);
-    std::vector<unsigned char> got(count * sizeof(T) + 512);
-    const char* const begin = reinterpret_cast<char*>(to) - 256;
-    const std::size_t behind = std::min<std::size_t>(
-        256, bytes_ + 512 - static_cast<std::size_t>(begin - guarded) - 256 - count * sizeof(T));
-    must(cudaMemcpyAsync(got.data(), begin, 256 + count * sizeof(T) + behind, cudaMemcpyDeviceToHost, stream),
-         "copy out");
-    must(cudaStreamSynchronize(stream), "synchronise");
-    const std::uint64_t bytes = std::min(chunk_bytes ? chunk_bytes : UINT64_MAX, r.capacity(how));
-    const auto want = expected<T>(how, op, r.ranks(), count, seed, bytes / sizeof(T) / 16 * 16);
-    std::vector<T> have(count);
-    std::memcpy(have.data(), got.data() + 256, count * sizeof(T));
-    std::uint64_t wrong = 0, where = 0;
-    for (std::uint64_t i = 0; i < count; ++i)
-      if (!is_same(have[i], want[i]) && wrong++ == 0) where = i;
-    std::uint64_t touched = 0;
-    for (std::size_t i = 0; i < 256; ++i) touched += got[i] != 0xa5;
-    for (std::size_t i = 0; i < behind; ++i) touched += got[256 + count * sizeof(T) + i] != 0xa5;
-    expect(wrong == 0 && touched == 0 && r.poisoned() == 0,
-           "rank %d: %s type %d op %d count %llu blocks %u shift %u in_place %d: %llu wrong from element %llu, "
-           "%llu guard "
-           "bytes touched, poison %llx",
-           r.rank(), name_of(how), type, op, static_cast<unsigned long long>(count), blocks, shift, in_place,
-           static_cast<unsigned long long>(wrong), static_cast<unsigned long long>(where),
-           static_cast<unsigned long long>(touched), static_cast<unsigned long long>(r.poisoned()));
-  }
-  char* in() { return in_ + 256; }
-  char* out() { return out_ + 256; }
-
- private:
-  std::size_t bytes_;
-  char *in_ = nullptr, *out_ = nullptr;
-};
-
 void every_type_operation_algorithm(device_rank& r) {
   buffers memory(1 << 20);
   const std::uint64_t counts[] = {1, 3, 65, 1000, 4099, 16384};
@@ -132,7 +55,7 @@ void every_type_operation_algorithm(device_rank& r) {
 }
 
 void chunks_of_long_messages(device_rank& r) {
-  buffers memory(20 << 20);
+  buffers memory(48 << 20);
   for (algorithm how : all_algorithms) {
     const std::uint64_t count = r.capacity(how) / 2 * 2 + 12345;  // more than two chunks and a tail, in bf16
     memory.run<bfloat16>(r, how, r.most_blocks(), xylSum, xylBfloat16, count, 7, 0, false, streams[0]);

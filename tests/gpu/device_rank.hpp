@@ -32,7 +32,7 @@ inline void must(const result& r, const char* what) {
 
 struct settings {
   std::uint64_t packet_bytes = 1 << 20;  // of a slot
-  std::uint64_t bulk_bytes = 8 << 20;
+  std::uint64_t bulk_bytes = 16 << 20;
   std::uint32_t blocks = 64;
   std::int64_t deadline_ns = 30'000'000'000;
 };

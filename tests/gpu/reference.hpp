@@ -65,7 +65,7 @@ std::vector<T> expected(algorithm how, xylRedOp_t op, int ranks, std::uint64_t c
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t begin = i / chunk * chunk, size = std::min(chunk, count - begin);
     const std::uint64_t share = units_of(units_of(size, per_unit), static_cast<unsigned>(ranks)) * per_unit;
-    const bool is_ring = how == algorithm::ring;
+    const bool is_ring = how == algorithm::ring && ranks > 1;
     const int first = is_ring ? (static_cast<int>((i - begin) / share) + 1) % ranks : 0;
     auto acc = traits::decode(input_value<T>(seed, first, i));
     for (int k = 1; k < ranks; ++k) {
