@@ -261,7 +261,7 @@ class cuda_space {
 #pragma unroll
       for (int i = N - 1; i >= 0; --i)
         if (lacking >> i & 1) seen = word[i][1] >> 32;
-      if (is_over(p, waiting{w.peer + __ffs(static_cast<int>(lacking)) - 1, w.what}, packet, seen)) return false;
+      if (is_over(p, w.of_line(__ffs(static_cast<int>(lacking)) - 1), packet, seen)) return false;
     }
   }
 

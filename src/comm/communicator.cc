@@ -19,6 +19,8 @@ namespace {
 // Budgets of one slot of a host workspace, shared by all sources.
 constexpr std::uint64_t host_packet_bytes = 256 << 10;
 constexpr std::uint64_t host_bulk_bytes = 4 << 20;
+// See layout::place(): twice a first-level cache.
+constexpr std::uint64_t host_spread_bytes = 96 << 10;
 
 }  // namespace
 
@@ -39,7 +41,8 @@ result communicator::create(int ranks, int rank, const allgather_function& excha
 }
 
 result communicator::connect_host(const allgather_function& exchange) {
-  const layout map = layout::make(static_cast<std::uint32_t>(ranks_), 1, host_packet_bytes, host_bulk_bytes);
+  layout map = layout::make(static_cast<std::uint32_t>(ranks_), 1, host_packet_bytes, host_bulk_bytes);
+  map.spread = host_spread_bytes;
   XYL_TRY(peer_group::create(rank_, exchange, map, peers_));
 
   host_call_.rank = rank_;
@@ -58,7 +61,7 @@ result communicator::connect_host(const allgather_function& exchange) {
       [this](const host_wait::subject& what, std::int64_t waited_ns) { warn_of_wait(what, waited_ns); });
   waits_->describe_calls_by(host_call_.record);
   reductions_ = &choose_host_reductions(parameters_.host_instructions);
-  space_ = std::make_unique<host_space>(*waits_, own, reductions_->copy);
+  space_ = std::make_unique<host_space>(*waits_, own);
   return {};
 }
 

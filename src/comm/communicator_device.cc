@@ -17,11 +17,9 @@ namespace xyl {
 
 namespace {
 
-// Budgets of one slot of a device workspace, shared by all sources: 2 x (2 + 16) MB with eight ranks.
-constexpr std::uint64_t device_packet_bytes_per_rank = 256 << 10;
-constexpr std::uint64_t device_packet_bytes_at_most = 2 << 20;
-constexpr std::uint64_t device_bulk_bytes = 8 << 20;
-constexpr std::uint64_t device_header_bytes = 128;
+// Budgets of one slot of a device workspace, shared by all sources: 36 MB in all with eight ranks.
+constexpr std::uint64_t device_packet_bytes = 1 << 20;
+constexpr std::uint64_t device_bulk_bytes = 16 << 20;
 constexpr std::uint32_t device_blocks = 64;
 
 // Blocks that are co-resident on every rank's GPU, with room for a second launch (a programmatic successor, or another
@@ -49,10 +47,8 @@ result communicator::connect_device() {
   }
   device_number_ = mine;
 
-  const std::uint64_t packets = std::min<std::uint64_t>(
-      device_packet_bytes_per_rank * static_cast<unsigned>(ranks_), device_packet_bytes_at_most);
-  const layout map =
-      layout::make(static_cast<std::uint32_t>(ranks_), device_blocks, packets, device_bulk_bytes, device_header_bytes);
+  const layout map = layout::make(static_cast<std::uint32_t>(ranks_), device_blocks, device_packet_bytes,
+                                  device_bulk_bytes);
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   result made = device_side::create(mine, map, peers_->workspace(rank_), page, parameters_.timeout_ns, device_);
   result agreed = peers_->agree(std::move(made));

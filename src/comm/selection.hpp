@@ -20,8 +20,11 @@ struct selection {
   struct limits {
     std::uint64_t packet_bytes;
     std::uint64_t one_shot_bytes;
-    std::uint64_t chunk_bytes;      // a longer message is cut into chunks of this size
-    std::uint64_t bytes_per_block;  // device only: what one block should have to do, per message byte
+    std::uint64_t chunk_bytes;  // a longer message is cut into chunks of this size
+    // Device only: the bytes of a message that make one more block worth while.
+    std::uint64_t packet_bytes_per_block;
+    std::uint64_t one_shot_bytes_per_block;
+    std::uint64_t other_bytes_per_block;
   };
   limits host;
   limits device;

@@ -20,13 +20,8 @@ namespace xyl {
 using reduce_function = void (*)(void* destination, const void* const* sources, int count_of_sources,
                                  std::size_t elements, std::uint32_t divisor);
 
-// Copies; the ranges do not overlap. A plain vector loop: the C library's memcpy uses string instructions at these
-// sizes, which took three times as long from a cached source to an uncached destination.
-using copy_function = void (*)(void* destination, const void* source, std::size_t bytes);
-
 struct host_reductions {
   instruction_set isa;
-  copy_function copy;
   reduce_function function[element_types::size][reduction_operations::size];
 };
 

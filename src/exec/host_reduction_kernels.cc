@@ -52,23 +52,9 @@ struct loops {
   }
 };
 
-typedef char vector_of_bytes __attribute__((vector_size(64), aligned(1), may_alias));
-
-void copy(void* destination, const void* source, std::size_t bytes) {
-  char* to = static_cast<char*>(destination);
-  const char* from = static_cast<const char*>(source);
-  for (; bytes >= sizeof(vector_of_bytes); bytes -= sizeof(vector_of_bytes)) {
-    *reinterpret_cast<vector_of_bytes*>(to) = *reinterpret_cast<const vector_of_bytes*>(from);
-    to += sizeof(vector_of_bytes);
-    from += sizeof(vector_of_bytes);
-  }
-  std::memcpy(to, from, bytes);
-}
-
 constexpr host_reductions make_table(instruction_set isa) {
   host_reductions table{};
   table.isa = isa;
-  table.copy = copy;
   element_types::for_each([&](auto type, int t) {
     reduction_operations::for_each([&](auto op, int o) {
       using T = typename decltype(type)::type;

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstring>
 
-#include "exec/host_reduction.hpp"
 #include "exec/host_wait.hpp"
 #include "proto/space.hpp"
 
@@ -18,8 +18,7 @@ class host_space {
   static_assert(word::is_always_lock_free);
 
  public:
-  host_space(host_wait& waits, control_block& control, copy_function copy)
-      : waits_(waits), control_(control), copy_(copy) {}
+  host_space(host_wait& waits, control_block& control) : waits_(waits), control_(control) {}
 
   bool begin() {
     epoch_ = next_epoch(control_.call.epoch);
@@ -28,6 +27,7 @@ class host_space {
   epoch_t epoch() const { return epoch_; }
   void leave() { control_.call.epoch = epoch_; }
 
+  static constexpr bool single_lane = true;
   static constexpr unsigned lane() { return 0; }
   static constexpr unsigned lanes() { return 1; }
   static constexpr unsigned block() { return 0; }
@@ -71,7 +71,7 @@ class host_space {
         high = word(l->word[1]).load(std::memory_order_acquire);
         return static_cast<std::uint32_t>(low >> 32) == e && static_cast<std::uint32_t>(high >> 32) == e;
       };
-      if (!waits_.until(here, {{w.peer + i, w.what}, e, epoch_}, low)) return false;
+      if (!waits_.until(here, {w.of_line(i), e, epoch_}, low)) return false;
       data[i] = high << 32 | (low & 0xffffffffu);
     }
     return true;
@@ -84,12 +84,13 @@ class host_space {
   static unit16 load16(const unit16* p) { return *p; }
   static unit16 load_peer16(const unit16* p) { return *p; }
   static void store16(unit16* p, unit16 v) { *p = v; }
-  void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) const { copy_(to, from, bytes); }
+  static void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+    if (bytes != 0) std::memcpy(to, from, bytes);
+  }
 
  private:
   host_wait& waits_;
   control_block& control_;
-  copy_function copy_;
   epoch_t epoch_ = 0;
 };
 

@@ -29,20 +29,50 @@ XYL_FN bool await_all(S& s, const Call& c, flag_family family, phase what) {
   return good;
 }
 
+// Sends what this block has pushed, and waits for the same of every peer; `family` is that of the first phase. Where a
+// launch is one lane, the header, put behind the data, is the flag at the same time: one line less to wait for. (Such a
+// space puts with release and gets with acquire order, see launch boundaries in space.hpp.)
+template <class S, class Call>
+XYL_FN bool exchange_first_phase(S& s, const Call& c, flag_family family, phase what) {
+  if constexpr (is_single_lane<S>) {
+    put_headers(s, c);
+    return check_headers(s, c);
+  } else {
+    post_all(s, c, family);
+    return s.all(check_headers(s, c) && await_all(s, c, family, what));
+  }
+}
+
+// Where in each region this call's bulk data begins.
+template <class S, class Call>
+XYL_FN std::uint64_t place_of(const S& s, const Call& c, std::uint64_t bytes) {
+  if constexpr (is_single_lane<S>)
+    return c.map.place(s.epoch(), bytes);
+  else
+    return 0;
+}
+
+// Where the one-shot message of rank p lies in its readers' workspaces.
+template <class S, class Call>
+XYL_FN std::uint64_t one_shot_offset(const S& s, const Call& c, int p, std::uint64_t bytes) {
+  const unsigned slot = c.map.slot(s.epoch());
+  if constexpr (is_single_lane<S>)
+    if (bytes <= c.map.inline_bytes()) return c.map.inline_offset(slot, static_cast<unsigned>(p));
+  return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + place_of(s, c, bytes);
+}
+
 // One-shot: the whole message to every peer, then everything is reduced here.
 template <class S, class Call, class R>
 XYL_FN bool one_shot_allreduce_block(S& s, const Call& c, const R& red) {
-  const unsigned slot = c.map.slot(s.epoch());
   const int ranks = R::ranks ? R::ranks : c.ranks;
-  const range mine = part_of_block(s, units_of(c.count, per_unit(red)));
-  put_headers(s, c);
-  push_input(s, c, red, mine, c.map.bulk_offset(slot, static_cast<unsigned>(c.rank)) + mine.begin * 16, 1,
-             ranks - 1);
-  post_all(s, c, flag_family::one_shot);
-  const bool come = check_headers(s, c) && await_all(s, c, flag_family::one_shot, phase::one_shot);
-  if (!s.all(come)) return false;
-  reduce_in_rank_order(s, c, red, mine,
-                       [&](int p) { return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + mine.begin * 16; });
+  const std::uint64_t total = units_of(c.count, per_unit(red));
+  const range mine = part_of_block(s, total);
+  const auto staged = [&](int p) { return one_shot_offset(s, c, p, total * 16) + mine.begin * 16; };
+
+  if constexpr (!is_single_lane<S>) put_headers(s, c);
+  push_input(s, c, red, mine, staged(c.rank), 1, ranks - 1);
+  if (!exchange_first_phase(s, c, flag_family::one_shot, phase::one_shot)) return false;
+  reduce_in_rank_order(s, c, red, mine, staged);
   return true;
 }
 
@@ -55,16 +85,13 @@ XYL_FN bool two_shot_allreduce_block(S& s, const Call& c, const R& red) {
   const std::uint64_t total = units_of(c.count, per_unit(red));
   const std::uint64_t share = part_of(total, static_cast<unsigned>(ranks), 0).size();
   const shares cut{share, total, part_of_block(s, share)};
-  const auto scattered = [&](int p) {
-    return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + cut.part.begin * 16;
-  };
+  const std::uint64_t place = place_of(s, c, 2 * share * 16) + cut.part.begin * 16;
+  const auto scattered = [&](int p) { return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + place; };
   const auto gathered = [&](int p) { return scattered(p) + share * 16; };
 
-  put_headers(s, c);
+  if constexpr (!is_single_lane<S>) put_headers(s, c);
   push_shares(s, c, red, cut, scattered(c.rank));
-  post_all(s, c, flag_family::scatter);
-  const bool come = check_headers(s, c) && await_all(s, c, flag_family::scatter, phase::scatter);
-  if (!s.all(come)) return false;
+  if (!exchange_first_phase(s, c, flag_family::scatter, phase::scatter)) return false;
   reduce_in_rank_order(s, c, red, cut.of(c.rank), scattered, true, gathered(c.rank));
   post_all(s, c, flag_family::gather);
   if (!s.all(await_all(s, c, flag_family::gather, phase::gather))) return false;

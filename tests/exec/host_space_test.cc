@@ -18,10 +18,6 @@ namespace {
 
 instruction_set wanted = instruction_set::automatic;
 
-void copy_bytes(void* to, const void* from, std::size_t bytes) {
-  if (bytes) std::memcpy(to, from, bytes);
-}
-
 struct host_parts {
   explicit host_parts(thread_rank& owner)
       : waits(controls(owner), owner.rank, {owner.deadline.count(), 0}, nullptr, nullptr) {}
@@ -37,7 +33,7 @@ struct host_parts {
 class host_rank : private host_parts, public host_space {
  public:
   host_rank(thread_rank& owner, unsigned, unsigned, unsigned, std::uint64_t)
-      : host_parts(owner), host_space(waits, owner.control(owner.rank), copy_bytes) {}
+      : host_parts(owner), host_space(waits, owner.control(owner.rank)) {}
 
   template <class Kind>
   bool all_reduce(const host_call& c, protocol how) {

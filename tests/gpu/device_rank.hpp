@@ -42,7 +42,7 @@ class device_rank {
   explicit device_rank(const settings& s = {}) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
-    map_ = layout::make(static_cast<std::uint32_t>(ranks_), s.blocks, s.packet_bytes, s.bulk_bytes, 128);
+    map_ = layout::make(static_cast<std::uint32_t>(ranks_), s.blocks, s.packet_bytes, s.bulk_bytes);
     void* page = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) MPI_Abort(MPI_COMM_WORLD, 1);
     control_ = static_cast<control_block*>(page);

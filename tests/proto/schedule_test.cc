@@ -26,7 +26,7 @@ struct planned {
 class world {
  public:
   world(int ranks, unsigned lanes) : lanes_(lanes), map_(layout::make(static_cast<unsigned>(ranks), 1, 0, 1)) {
-    map_.packet_stride = 128;  // room for seven units
+    map_.packet_stride = 256;  // room for eight units
     map_.bulk_stride = 128;    // eight
     map_.bulk = map_.packets + 2 * map_.ranks * map_.packet_stride;
     map_.bytes = map_.bulk + 2 * map_.ranks * map_.bulk_stride;

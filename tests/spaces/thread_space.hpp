@@ -136,7 +136,7 @@ class thread_space {
       for (int i = 0; i < N; ++i)
         for (int half = 0; lines[i] && half < 2; ++half)
           if (words[i][half] >> 32 != e) {
-            for_whom.peer = w.peer + i;
+            for_whom = w.of_line(i);
             seen = static_cast<std::uint32_t>(words[i][half] >> 32);
             return false;
           }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "comm/selection.hpp"
+
+#include <gtest/gtest.h>
+
+namespace xyl {
+namespace {
+
+constexpr algorithm every_algorithm[] = {algorithm::packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring};
+
+// What a chunk needs of the workspace, from the protocols' own addressing.
+std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes) {
+  const std::uint64_t units = (bytes + 15) / 16, share = (units + map.ranks - 1) / map.ranks;
+  switch (how) {
+    case algorithm::packet: return (bytes + 7) / 8 * sizeof(line) + map.header_bytes;  // of a packet region
+    case algorithm::one_shot: return units * 16;                                       // of a bulk region
+    case algorithm::two_shot: return 2 * share * 16;                                   // of a bulk region
+    case algorithm::ring: return (2 * map.ranks - 2) * share * 16;                     // of all bulk regions of a slot
+  }
+  return ~0ull;
+}
+
+TEST(selection, chunks_fit_the_workspace_for_any_number_of_ranks) {
+  for (std::uint32_t ranks = 2; ranks <= 256; ++ranks)
+    for (std::uint64_t budget : {std::uint64_t{4096} * ranks, std::uint64_t{256} << 10 << (ranks / 64), std::uint64_t{16} << 20})
+      for (algorithm how : every_algorithm)
+        for (unsigned element : {1u, 2u, 4u, 8u}) {
+          const layout map = layout::make(ranks, 1, std::max<std::uint64_t>(budget / 16, 64 * ranks), budget);
+          const std::uint64_t elements = chunk_elements(how, map, ~0ull >> 1, element);
+          ASSERT_GT(elements, 0u);
+          const std::uint64_t room = how == algorithm::packet ? map.packet_stride
+                                     : how == algorithm::ring ? map.bulk_stride * ranks
+                                                              : map.bulk_stride;
+          ASSERT_LE(bytes_needed(how, map, elements * element), room) << name_of(how) << " ranks " << ranks;
+        }
+}
+
+TEST(selection, thresholds_of_the_environment_are_kept_and_force_wins) {
+  parameters p;
+  p.packet_bytes = 100;
+  p.one_shot_bytes = 200;
+  selection s = selection::defaults(4, p, 16);
+  EXPECT_EQ(s.choose(s.host, 100), algorithm::packet);
+  EXPECT_EQ(s.choose(s.device, 101), algorithm::one_shot);
+  EXPECT_EQ(s.choose(s.host, 201), algorithm::two_shot);
+  p.forced_algorithm = algorithm::ring;
+  s = selection::defaults(4, p, 16);
+  EXPECT_EQ(s.choose(s.host, 1), algorithm::ring);
+  s = selection::defaults(1, p, 16);
+  EXPECT_EQ(s.choose(s.host, 1), algorithm::one_shot) << "a rank alone has no peer to wait for";
+}
+
+TEST(selection, blocks_never_exceed_what_is_co_resident) {
+  parameters p;
+  for (unsigned most : {1u, 16u, 64u}) {
+    const selection s = selection::defaults(2, p, most);
+    for (algorithm how : every_algorithm)
+      for (std::uint64_t bytes : {0ull, 1ull, 5000ull, 1ull << 20, 1ull << 40}) {
+        EXPECT_GE(s.blocks_for(how, bytes), 1u);
+        EXPECT_LE(s.blocks_for(how, bytes), most);
+      }
+  }
+  p.max_blocks = 3;
+  EXPECT_EQ(selection::defaults(2, p, 64).max_blocks, 3u);
+}
+
+TEST(selection, hash_differs_where_a_field_differs) {
+  parameters p;
+  const selection a = selection::defaults(4, p, 16);
+  selection b = a;
+  EXPECT_EQ(a.hash(), b.hash());
+  b.device.chunk_bytes ^= 1;
+  EXPECT_NE(a.hash(), b.hash());
+  b = a;
+  b.max_blocks ^= 1;
+  EXPECT_NE(a.hash(), b.hash());
+}
+
+}  // namespace
+}  // namespace xyl
