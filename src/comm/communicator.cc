@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "comm/communicator.hpp"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +22,15 @@ constexpr std::uint64_t host_packet_bytes = 256 << 10;
 constexpr std::uint64_t host_bulk_bytes = 4 << 20;
 // See layout::place(): twice a first-level cache.
 constexpr std::uint64_t host_spread_bytes = 96 << 10;
+// Polls before yielding where ranks outnumber processors.
+constexpr int crowded_polls = 50;
+
+// All ranks are on this machine; how many processors they may use is taken to be what this one may use.
+int polls_for(int ranks) {
+  cpu_set_t usable;
+  const bool known = ::sched_getaffinity(0, sizeof usable, &usable) == 0;
+  return known && ranks > CPU_COUNT(&usable) ? crowded_polls : wait_limits{}.polls_before_yielding;
+}
 
 }  // namespace
 
@@ -56,7 +66,7 @@ result communicator::connect_host(const allgather_function& exchange) {
   control_block& own = *controls[static_cast<std::size_t>(rank_)];
   own.call.epoch = epoch_zero;
   waits_ = std::make_unique<host_wait>(
-      std::move(controls), rank_, wait_limits{parameters_.timeout_ns, parameters_.timeout_warning_ns},
+      std::move(controls), rank_, wait_limits{parameters_.timeout_ns, parameters_.timeout_warning_ns, polls_for(ranks_)},
       [this](int peer) { return peers_->departed(peer); },
       [this](const host_wait::subject& what, std::int64_t waited_ns) { warn_of_wait(what, waited_ns); });
   waits_->describe_calls_by(host_call_.record);

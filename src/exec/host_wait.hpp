@@ -2,8 +2,9 @@
 //
 // How a rank on the CPU waits for its peers, and how it stops waiting. It polls without a pause for about 2 us (200 polls
 // were over before a peer's cache line had come: a 2-rank barrier took 0.82 us with 200 and 0.15 us with 3,000), then
-// offers the processor to others (ranks outnumber cores on laptops and in CI: a 4-rank barrier on 2 cores took 4,280 us
-// spinning and 4 to 13 us yielding), and after a millisecond the thread sleeps between polls. Poison ends every wait.
+// offers the processor to others, and after a millisecond sleeps between polls. Where ranks outnumber processors (laptops,
+// CI) it offers sooner, since the peer it waits for may be waiting for this very processor: a 4-rank barrier on 2 cores
+// took 4,280 us with spinning alone. Poison ends every wait.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@ namespace xyl {
 struct wait_limits {
   std::int64_t deadline_ns = 600'000'000'000;
   std::int64_t warning_ns = 10'000'000'000;  // 0: never
+  int polls_before_yielding = 3000;
 };
 
 class host_wait {
@@ -47,11 +49,9 @@ class host_wait {
   // The call that give-up records describe.
   void describe_calls_by(const call_record& record) { record_ = &record; }
 
-  static constexpr int polls_before_yielding = 3000;
-
   template <class Ready>
   bool until(Ready ready, const subject& what, const std::uint64_t& seen) {
-    for (int polls = 0; polls < polls_before_yielding; ++polls)
+    for (int polls = 0; polls < limits_.polls_before_yielding; ++polls)
       if (ready()) return true;
     return until_slowly(std::ref(ready), what, seen);
   }
