@@ -190,24 +190,34 @@ class cuda_space {
   // the last launch of this communicator did is visible because kernels of one stream, or of streams joined by
   // events, follow each other.
   __device__ __forceinline__ bool begin() {
-    control_block& mine = control();
-    const std::uint64_t word = machine::load_turn(&mine.call.turn);
-    const std::uint64_t poisoned = machine::load_relaxed(&mine.poisoned.word);
-    epoch_ = turn::epoch(word);
+    begin_early();
+    return join();
+  }
+
+  // The first half: what is known without the other lanes.
+  __device__ __forceinline__ void begin_early() {
+    word_ = machine::load_turn(&control().call.turn);
+    poisoned_ = machine::load_relaxed(&control().poisoned.word);
+    epoch_ = turn::epoch(word_);
     if (threadIdx.x == 0) {
       state_.passed_on = 0;
       state_.next_host_look = 0;
     }
-    const bool ends_here = __syncthreads_or(poison::concerns(poisoned, epoch_, true) || turn::is_busy(word)) != 0;
-    if (threadIdx.x == 0) machine::add_turn(&mine.call.turn, turn::enter_weight(blockIdx.x, gridDim.x));
+  }
+
+  // The second: the block enters, and its lanes agree.
+  __device__ __forceinline__ bool join() {
+    const bool is_poisoned = poison::concerns(poisoned_, epoch_, true);
+    const bool ends_here = __syncthreads_or(is_poisoned || turn::is_busy(word_)) != 0;
+    if (threadIdx.x == 0) machine::add_turn(&control().call.turn, turn::enter_weight(blockIdx.x, gridDim.x));
     if (!ends_here) [[likely]]
       return true;
-    if (poison::concerns(poisoned, epoch_, true))
-      wrong<Capacity>::pass_on(faults(), poisoned);
-    else if (turn::is_busy(word))
+    if (is_poisoned)
+      wrong<Capacity>::pass_on(faults(), poisoned_);
+    else if (turn::is_busy(word_))
       // Another launch of this communicator is running: streams without an order between them.
       wrong<Capacity>::give_up(faults(), xylInvalidUsage, waiting{given_.what.rank, phase::none}, 0,
-                               turn::inside(word));
+                               turn::inside(word_));
     return false;
   }
 
@@ -295,6 +305,8 @@ class cuda_space {
 
   const kernel_arguments<Capacity>& given_;
   block_state& state_;
+  std::uint64_t word_ = 0;      // the turn word as this lane read it
+  std::uint64_t poisoned_ = 0;  // the same for this rank's poison
   epoch_t epoch_ = 0;
 };
 

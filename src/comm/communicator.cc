@@ -203,7 +203,7 @@ void communicator::abort() { peers_->abort(xylRemoteError); }
 
 xylResult_t communicator::async_error() const {
   const std::uint64_t word = waits_->poison_word();
-  return word == 0 ? xylSuccess : static_cast<xylResult_t>(poison::code(word));
+  return word == 0 ? xylSuccess : code_for(word, rank_);
 }
 
 }  // namespace xyl

@@ -49,6 +49,11 @@ bool read_record(const control_block& control, std::int64_t patience_ms, give_up
 
 }  // namespace
 
+xylResult_t code_for(std::uint64_t poison_word, int rank) {
+  const auto code = static_cast<xylResult_t>(poison::code(poison_word));
+  return code == xylTimeout && poison::culprit(poison_word) == rank ? xylRemoteError : code;
+}
+
 result explain_poison(std::uint64_t word, std::span<const control_block* const> controls, int rank,
                       const call_record& mine, std::uint64_t call_number,
                       const std::function<std::string(int)>& name) {
@@ -60,6 +65,10 @@ result explain_poison(std::uint64_t word, std::span<const control_block* const> 
   give_up_record own{};
   const bool recorded = read_record(*controls[static_cast<std::size_t>(rank)], 0, own);
 
+  if (code == xylTimeout && culprit == rank)
+    return error(code_for(word, rank),
+                 "the others waited for rank %d until XYLEM_TIMEOUT passed and went on without it; it leaves %s #%llu", rank,
+                 call.c_str(), number);
   if (code == xylTimeout) {
     if (recorded && own.code == xylTimeout)
       return error(code, "rank %d waited for %s in %s #%llu until XYLEM_TIMEOUT passed: no %s came", rank, who.c_str(),

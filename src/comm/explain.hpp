@@ -17,6 +17,9 @@ std::string describe_call(const call_record& record);
 
 const char* describe_phase(phase p);
 
+// What a poison word means to this rank: whoever is late itself has not met a timeout; the others have left it.
+xylResult_t code_for(std::uint64_t poison_word, int rank);
+
 // What happened, from the poison word of this rank and the give-up records of all. `name` describes a rank ("rank 5
 // (process 4711 is gone)"); call_number counts this communicator's calls from 1.
 result explain_poison(std::uint64_t poison_word, std::span<const control_block* const> controls, int rank,

@@ -17,7 +17,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks) {
   // Measured with several ranks on one GPU. Packets cost twice the bytes to every peer, one-shot once; the more peers,
   // the sooner a share for each is better.
   if (ranks <= 2)
-    s.device = {256 << 10, UINT64_MAX, 8 << 20, 1 << 10, 4 << 10, 1};
+    s.device = {256 << 10, UINT64_MAX, 8 << 20, 2 << 10, 4 << 10, 1};
   else if (ranks <= 4)
     s.device = {128 << 10, 1 << 20, 8 << 20, 1 << 10, 4 << 10, 1};
   else
@@ -44,7 +44,9 @@ unsigned selection::blocks_for(algorithm how, std::uint64_t bytes) const {
                                   : how == algorithm::one_shot ? device.one_shot_bytes_per_block
                                                                : device.other_bytes_per_block;
   const std::uint64_t blocks = (bytes + per_block - 1) / per_block;
-  return static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, std::max(1u, max_blocks)));
+  // An even number of blocks makes even parts: 32 were faster than 33.
+  const unsigned most = max_blocks >= 8 ? max_blocks / 8 * 8 : std::max(1u, max_blocks);
+  return static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, most));
 }
 
 std::uint64_t selection::hash() const {

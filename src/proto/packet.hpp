@@ -68,6 +68,25 @@ XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ran
   return true;
 }
 
+// A space may split begin() in two: begin_early() says the epoch, join() the verdict. What is put in between is harmless
+// where the verdict is no: packets of a call that has failed, or of an epoch that was told from a word in disorder.
+template <class S>
+XYL_FN bool begin_early(S& s) {
+  if constexpr (requires { s.begin_early(); }) {
+    s.begin_early();
+    return true;
+  } else {
+    return s.begin();
+  }
+}
+template <class S>
+XYL_FN bool join(S& s) {
+  if constexpr (requires { s.join(); })
+    return s.join();
+  else
+    return true;
+}
+
 // The first unit of this lane: loaded before begin(), so that the two trips to memory overlap.
 template <bool Whole, class S, class Call, class R>
 XYL_FN std::uint64_t first_packet(const S& s, const Call& c, const R&) {
@@ -105,7 +124,8 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
   // Few peers and many lanes: each lane looks at the headers beside its packets. Else the lanes agree once, after their
   // first unit, so that the waits for headers and packets overlap. Either way nothing is stored before, and the last
   // lanes refuse what does not fit together: packets may never come then.
-  constexpr bool each_lane_checks = R::ranks != 0 && R::ranks <= 4 && !is_single_lane<S>;
+  constexpr bool each_lane_checks = R::ranks == 2 && !is_single_lane<S>;
+  if (!join(s)) return false;
   bool good = check_headers(s, c);
   bool agreed = each_lane_checks;
   for (std::uint64_t first = mine.begin; first < mine.end || !agreed; first += s.lanes()) {
@@ -114,7 +134,10 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
     if (good && u < mine.end) {
       const std::uint64_t word = own(u);
       if constexpr (R::ranks != 0) {
-        good = reduce_packets<R::ranks, each_lane_checks>(s, c, red, 0, R::ranks, u, word, acc);
+        // Once seen, headers need not be looked at again.
+        good = each_lane_checks && first == mine.begin
+                   ? reduce_packets<R::ranks, each_lane_checks>(s, c, red, 0, R::ranks, u, word, acc)
+                   : reduce_packets<R::ranks, false>(s, c, red, 0, R::ranks, u, word, acc);
       } else {
         for (int p = 0; p < ranks && good; p += packet_batch)
           good = reduce_packets<packet_batch, false>(s, c, red, p, ranks, u, word, acc);
@@ -136,7 +159,7 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
 template <bool Whole, class S, class Call, class R>
 XYL_FN bool packet_allreduce_of(S& s, const Call& c, const R& red) {
   const std::uint64_t first_word = first_packet<Whole>(s, c, red);
-  const bool good = s.begin() && packet_allreduce_block<Whole>(s, c, red, first_word);
+  const bool good = begin_early(s) && packet_allreduce_block<Whole>(s, c, red, first_word);
   s.leave();
   return good;
 }
