@@ -215,8 +215,9 @@ class cuda_space {
     if (is_poisoned)
       wrong<Capacity>::pass_on(faults(), poisoned_);
     else if (turn::is_busy(word_))
-      // Another launch of this communicator is running: streams without an order between them.
-      wrong<Capacity>::give_up(faults(), xylInvalidUsage, waiting{given_.what.rank, phase::none}, 0,
+      // Another launch of this communicator is running: streams without an order between them. Said in the name of the
+      // call before, which is the one that runs: that one must end too, here and on the peers.
+      wrong<Capacity>::give_up({given_, state_, epoch_ - 1}, xylInvalidUsage, waiting{given_.what.rank, phase::none}, 0,
                                turn::inside(word_));
     return false;
   }
