@@ -7,7 +7,8 @@
 //           every call waits for every peer's header: whoever is in call e+2 knows that all have finished call e.
 //   source  the rank that writes; every (slot, source) is its own region, so a region has one writer.
 //   line    16 bytes: two words of {4 bytes of data, 4 bytes of epoch}, each written in one atomic store.
-//   header  the first line of a packet region, alone in 128 bytes: its payload is the call's fingerprint.
+//   header  the first line of a packet region; its payload is the call's fingerprint. The packets begin 128 bytes from
+//           it, and what is left between (inline_bytes) carries tiny messages on processors.
 //   unit    what one lane moves at once: 8 bytes of payload in a packet, 16 bytes of bulk data.
 //   flag    a 64-bit epoch alone in 128 bytes, with one writer, never reset.
 //
