@@ -87,13 +87,10 @@ struct life {
 // The first bytes of a workspace. Each member starts its own 128-byte line.
 struct control_block {
   struct alignas(128) {
-    epoch_t epoch;          // the last call that every block of this rank has begun
-    std::uint32_t entered;  // blocks that have begun, ever (wraps)
-    std::uint32_t base;     // `entered` when the current call began
-    std::uint32_t left;     // blocks that have ended, ever (wraps)
+    epoch_t epoch;           // host: of the last call
+    std::uint64_t turn;      // device: stands for the epoch and says who is inside, see turn.hpp
     std::uint32_t recorder;  // device: 1 once a lane was elected to fill the give_up_record
-    std::uint64_t turn;      // device: stands for epoch, entered, base and left in one word, see turn.hpp
-  } call;                   // written by the owner alone
+  } call;                    // written by the owner alone
   struct alignas(128) {
     std::uint64_t word;  // see poison
   } poisoned;            // written by anyone who gives up
