@@ -4,7 +4,8 @@
  *
  * This header is C11 and includes neither CUDA nor MPI. Names, values and meanings follow NCCL where NCCL has
  * them, so that porting is a rename. Every function returns one of xylResult_t; after anything but xylSuccess,
- * xylGetLastError() says in one sentence what happened, to whom, and what to do.
+ * xylGetLastError() says in one sentence what happened, to whom, and what to do. A process that was forked after a
+ * communicator was made may not use it: what is given that communicator returns xylInvalidUsage there.
  */
 #ifndef XYLEM_H
 #define XYLEM_H
@@ -58,7 +59,8 @@ typedef enum {
   xylUint16 = 65
 } xylDataType_t;
 
-/* Values 0 to 4 equal NCCL's. xylAvg divides the sum by the number of ranks (integers: towards zero).
+/* Values 0 to 4 equal NCCL's. Sums and products of integers wrap. xylAvg divides the sum, which for integers has
+ * wrapped too, by the number of ranks (integers: towards zero).
  * xylMax and xylMin of floating-point values ignore a NaN where another rank has a number. */
 typedef enum {
   xylSum = 0,
@@ -85,19 +87,22 @@ const char *xylGetLastError(xylComm_t comm);
 
 /* Collects `bytes_per_rank` bytes of every rank, in rank order, into recv (ranks * bytes_per_rank bytes).
  * Called by xylCommInitOob only, on every rank the same number of times with the same size. Returns 0, or
- * anything else to make the initialisation fail. */
+ * anything else to make the initialisation fail; it must not throw. */
 typedef int (*xylAllgatherFunc_t)(void *context, const void *send, void *recv, size_t bytes_per_rank);
 
 /* Creates this rank's communicator of `ranks` ranks (collective over them). The allgather is used only before
  * this returns. Device buffers will live on the calling thread's current CUDA device, if the process has one.
  * Ranks may be processes or threads of one process; all of them must be on one machine.
  * Errors (comm is then set to NULL): xylInvalidArgument (NULL, rank outside 0..ranks-1, too many ranks),
- * xylInvalidUsage (versions differ, unknown or malformed XYLEM_* variable, ranks on several machines),
- * xylSystemError, xylUnhandledCudaError, xylRemoteError (another rank could not). */
+ * xylInvalidUsage (versions differ, unknown or malformed XYLEM_* variable, ranks on several machines, a process
+ * forked from one that has communicators), xylSystemError, xylRemoteError (another rank could not, or the
+ * allgather failed), xylTimeout (another rank did not hand over its memory).
+ * Where the devices cannot reach each other's memory, a warning says so and only host buffers are served. */
 xylResult_t xylCommInitOob(xylComm_t *comm, int ranks, int rank, xylAllgatherFunc_t allgather, void *context);
 
-/* Releases the communicator after this rank's outstanding work has finished. Legal after MPI_Finalize, after an
- * error and after xylCommAbort; NULL is accepted. Waits for no peer.
+/* Releases the communicator after this rank's outstanding work on streams has finished; waits for no peer beyond
+ * that. Graphs that captured its calls must not run any more. Legal after MPI_Finalize, after an error and after
+ * xylCommAbort; NULL is accepted.
  * Errors: xylInvalidArgument (not a communicator). */
 xylResult_t xylCommDestroy(xylComm_t comm);
 
@@ -106,8 +111,8 @@ xylResult_t xylCommDestroy(xylComm_t comm);
  * Errors: xylInvalidArgument (not a communicator). */
 xylResult_t xylCommAbort(xylComm_t comm);
 
-/* *error becomes xylSuccess, or what has happened to operations enqueued on streams (which fail after the call
- * that enqueued them has returned). Waits for nothing.
+/* *error becomes xylSuccess, or why the communicator is out of service: for operations enqueued on streams, which
+ * fail after the call that enqueued them has returned, the only sign. Waits for nothing.
  * Errors: xylInvalidArgument (NULL, not a communicator). */
 xylResult_t xylCommGetAsyncError(xylComm_t comm, xylResult_t *error);
 
@@ -122,13 +127,15 @@ xylResult_t xylCommDevice(xylComm_t comm, int *device);
  * send, recv: `count` elements of `type`, aligned to the element type; both in host memory, or both reachable by
  *   this communicator's device (device, pinned or managed memory). recv == send is in place; other overlap is
  *   an error of the caller. count may be 0 and may pass 2^31.
- * Arithmetic: 8- and 16-bit floating-point types accumulate in fp32 and are rounded once per element; one-shot
- *   and two-shot algorithms add in rank order, a ring in its own order.
+ * Arithmetic: 8- and 16-bit floating-point types accumulate in fp32. One-shot and two-shot algorithms add in rank
+ *   order and round once per element; a ring adds in its own order and rounds after each rank. Results in the 8-bit
+ *   types that are too large, infinities included, become the largest finite value.
  * Stream: host buffers: returns when recv is complete; `stream` is ignored and not waited for. Device buffers:
  *   the work is enqueued on `stream`, may be captured into a CUDA graph, and errors of it appear in
  *   xylCommGetAsyncError and in later calls.
- * Errors: xylInvalidArgument (NULL buffer with count > 0, unknown type or operation, bitwise operation on a
- *   floating-point type, host and device memory mixed, memory of another device, count too large);
+ * Errors: xylInvalidArgument (NULL buffer with count > 0, buffer not aligned to its element, unknown type or
+ *   operation, bitwise operation on a floating-point type, host and device memory mixed, memory of another device,
+ *   count too large);
  *   xylInvalidUsage (the ranks' calls differ: nobody's recv is touched); xylRemoteError; xylTimeout;
  *   xylUnhandledCudaError. */
 xylResult_t xylAllReduce(const void *send, void *recv, size_t count, xylDataType_t type, xylRedOp_t op,

@@ -25,11 +25,17 @@ constexpr std::uint64_t host_spread_bytes = 96 << 10;
 // Polls before yielding where ranks outnumber processors.
 constexpr int crowded_polls = 50;
 
-// All ranks are on this machine; how many processors they may use is taken to be what this one may use.
-int polls_for(int ranks) {
-  cpu_set_t usable;
-  const bool known = ::sched_getaffinity(0, sizeof usable, &usable) == 0;
-  return known && ranks > CPU_COUNT(&usable) ? crowded_polls : wait_limits{}.polls_before_yielding;
+// Collective. Of all ranks, which are on this machine, together: launchers like to bind each to a processor of its own.
+result choose_polls(const peer_group& peers, int& polls) {
+  cpu_set_t mine{}, together{};
+  // Stays empty on a machine with more processors than the set has room for.
+  if (::sched_getaffinity(0, sizeof mine, &mine) != 0) mine = {};
+  std::vector<cpu_set_t> all(static_cast<std::size_t>(peers.ranks()));
+  XYL_TRY(peers.exchange(&mine, all.data(), sizeof mine));
+  for (const cpu_set_t& one : all) CPU_OR(&together, &together, &one);
+  const int processors = CPU_COUNT(&together);
+  if (processors != 0 && peers.ranks() > processors) polls = crowded_polls;
+  return {};
 }
 
 }  // namespace
@@ -65,9 +71,10 @@ result communicator::connect_host(const allgather_function& exchange) {
   }
   control_block& own = *controls[static_cast<std::size_t>(rank_)];
   own.call.epoch = epoch_zero;
+  wait_limits limits{parameters_.timeout_ns, parameters_.timeout_warning_ns};
+  XYL_TRY(choose_polls(*peers_, limits.polls_before_yielding));
   waits_ = std::make_unique<host_wait>(
-      std::move(controls), rank_, wait_limits{parameters_.timeout_ns, parameters_.timeout_warning_ns, polls_for(ranks_)},
-      [this](int peer) { return peers_->departed(peer); },
+      std::move(controls), rank_, limits, [this](int peer) { return peers_->departed(peer); },
       [this](const host_wait::subject& what, std::int64_t waited_ns) { warn_of_wait(what, waited_ns); });
   waits_->describe_calls_by(host_call_.record);
   reductions_ = &choose_host_reductions(parameters_.host_instructions);
@@ -87,7 +94,8 @@ result communicator::agree_on_selection() {
 communicator::~communicator() {
   if (device_) {
     // Work that waits for a dead peer ends by itself; see cuda_space.
-    if (result drained = device_->drain(); !drained.ok()) log_line(log_level::warn, rank_, "destroy: %s", drained.text().c_str());
+    if (result drained = device_->drain(); !drained.ok())
+      log_line(log_level::warn, rank_, "destroy: %s", drained.text().c_str());
     device_->disconnect();
   }
   if (peers_) retire(std::move(peers_), std::move(device_));
@@ -112,7 +120,8 @@ result communicator::explain(const call_record& mine) const {
 }
 
 void communicator::warn_of_wait(const host_wait::subject& what, std::int64_t waited_ns) const {
-  log_line(log_level::warn, rank_, "rank %d has waited %.0f s for %s in %s #%llu (%s); giving up after %.0f s (XYLEM_TIMEOUT)", rank_,
+  log_line(log_level::warn, rank_,
+           "rank %d has waited %.0f s for %s in %s #%llu (%s); giving up after %.0f s (XYLEM_TIMEOUT)", rank_,
            static_cast<double>(waited_ns) * 1e-9, peers_->describe(what.whom.peer).c_str(),
            describe_call(host_call_.record).c_str(), static_cast<unsigned long long>(calls_),
            describe_phase(what.whom.what), static_cast<double>(parameters_.timeout_ns) * 1e-9);

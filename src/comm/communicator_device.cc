@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <vector>
 
@@ -64,7 +63,8 @@ result communicator::connect_device() {
   if (!agreed.ok()) {
     no_device_reason_ = agreed.text();
     device_.reset();
-    log_line(log_level::warn, rank_, "device memory cannot be used: %s; host memory still works", no_device_reason_.c_str());
+    log_line(log_level::warn, rank_, "device memory cannot be used: %s; host memory still works",
+             no_device_reason_.c_str());
   }
   return {};
 }

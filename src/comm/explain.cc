@@ -34,10 +34,9 @@ const char* describe_phase(phase p) {
 
 namespace {
 
-// A rank's give-up record, once complete; false if it has none within the patience.
-bool read_record(const control_block& control, std::int64_t patience_ms, give_up_record& out) {
+// A rank's give-up record, once complete; false if it has none until then.
+bool read_record(const control_block& control, deadline until, give_up_record& out) {
   auto& record = const_cast<give_up_record&>(control.gave_up.record);
-  const deadline until = deadline::in_ms(patience_ms);
   // Acquire: the fields were written before 2 was stored with release order.
   while (std::atomic_ref(record.state).load(std::memory_order_acquire) != 2) {
     if (until.passed()) return false;
@@ -59,11 +58,13 @@ result explain_poison(std::uint64_t word, std::span<const control_block* const> 
                       const std::function<std::string(int)>& name) {
   const auto code = static_cast<xylResult_t>(poison::code(word));
   const int culprit = poison::culprit(word);
-  const std::string who = name(culprit);
+  // Any peer may have written the word, so the number in it is no index before it was bounded.
+  const bool is_rank = culprit >= 0 && culprit < static_cast<int>(controls.size());
+  const std::string who = is_rank ? name(culprit) : format_text("rank %d, which does not exist,", culprit);
   const std::string call = describe_call(mine);
   const auto number = static_cast<unsigned long long>(call_number);
   give_up_record own{};
-  const bool recorded = read_record(*controls[static_cast<std::size_t>(rank)], 0, own);
+  const bool recorded = read_record(*controls[static_cast<std::size_t>(rank)], deadline::in_ns(0), own);
 
   if (code == xylTimeout && culprit == rank)
     return error(code_for(word, rank),
@@ -77,11 +78,13 @@ result explain_poison(std::uint64_t word, std::span<const control_block* const> 
                  who.c_str(), rank, call.c_str(), number);
   }
   if (code == xylInvalidUsage) {
-    // A peer that saw the mismatch too has written down what it was called with.
+    // A peer that saw the mismatch too has written down what it was called with. Most may have seen only the poison
+    // and never will: the patience is for all together.
+    const deadline patience = deadline::in_ms(200);
     std::string others;
     for (std::size_t p = 0; p < controls.size() && others.empty(); ++p) {
       give_up_record theirs{};
-      if (static_cast<int>(p) == rank || !read_record(*controls[p], 200, theirs)) continue;
+      if (static_cast<int>(p) == rank || !read_record(*controls[p], patience, theirs)) continue;
       call_record call_of_peer;
       std::memcpy(&call_of_peer, theirs.call, sizeof call_of_peer);
       if (fingerprint(call_of_peer) != fingerprint(mine))

@@ -12,10 +12,10 @@
 
 namespace xyl {
 
-// `device` may be null; if not, it is disconnected.
-void retire(std::unique_ptr<peer_group> peers, std::unique_ptr<device_side> device);
+// `device` may be null; if not, it is disconnected. Called by destructors, so a lack of memory must not stop it.
+void retire(std::unique_ptr<peer_group> peers, std::unique_ptr<device_side> device) noexcept;
 
-// Frees what nobody needs any more.
+// Frees what nobody needs any more. Allocates nothing but, the first time, the list: creating a communicator calls it.
 void release_retired();
 
 }  // namespace xyl

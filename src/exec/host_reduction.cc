@@ -8,7 +8,8 @@ const host_reductions& choose_host_reductions(instruction_set wish) {
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
-  if (avx512 && (wish == instruction_set::automatic || wish == instruction_set::avx512)) return host_reductions_of<instruction_set::avx512>();
+  if (avx512 && (wish == instruction_set::automatic || wish == instruction_set::avx512))
+    return host_reductions_of<instruction_set::avx512>();
   if (avx2 && wish != instruction_set::baseline) return host_reductions_of<instruction_set::avx2>();
 #else
   static_cast<void>(wish);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How a rank on the CPU waits for its peers, and how it stops waiting. It polls without a pause for about 2 us (200 polls
-// were over before a peer's cache line had come: a 2-rank barrier took 0.82 us with 200 and 0.15 us with 3,000), then
-// offers the processor to others, and after a millisecond sleeps between polls. Where ranks outnumber processors (laptops,
-// CI) it offers sooner, since the peer it waits for may be waiting for this very processor: a 4-rank barrier on 2 cores
-// took 4,280 us with spinning alone. Poison ends every wait.
+// How a rank on the CPU waits for its peers, and how it stops waiting. It polls without a pause for about 2 us (200
+// polls were over before a peer's cache line had come: a 2-rank barrier took 0.82 us with 200 and 0.15 us with
+// 3,000), then offers the processor to others, and after a millisecond sleeps between polls. Where ranks outnumber
+// processors (laptops, CI) it offers sooner, since the peer it waits for may be waiting for this very processor: a
+// 4-rank barrier on 2 cores took 4,280 us with spinning alone. Poison ends every wait.
 #pragma once
 
 #include <cstdint>

@@ -66,10 +66,4 @@ unique_fd open_process(std::int64_t process) {
 #endif
 }
 
-std::string host_name() {
-  char name[256] = {};
-  if (::gethostname(name, sizeof name - 1) != 0) return "this machine";
-  return name;
-}
-
 }  // namespace xyl

@@ -8,7 +8,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -30,8 +29,5 @@ std::uint64_t process_namespace();
 
 // Becomes readable when the process ends. Empty where the kernel does not allow it: then only a socket can watch.
 unique_fd open_process(std::int64_t process);
-
-// For messages only, never to decide anything.
-std::string host_name();
 
 }  // namespace xyl

@@ -16,11 +16,6 @@ std::string version_text(const introduction& who) {
                      who.wire);
 }
 
-bool same_layout(const layout& a, const layout& b) {
-  return a.ranks == b.ranks && a.blocks == b.blocks && a.packet_stride == b.packet_stride &&
-         a.bulk_stride == b.bulk_stride && a.packets == b.packets && a.bulk == b.bulk && a.bytes == b.bytes;
-}
-
 // Does `other`, the introduction of rank r, fit to rank 0's?
 result compare(const introduction& first, const introduction& other, int r) {
   if (other.magic != introduction_magic)
@@ -88,7 +83,7 @@ result check_introductions(std::span<const introduction> all, int rank) {
       return error(xylRemoteError, "%s failed: %.251s", name_of(r, all[r].process_number).c_str(),
                    all[r].state.text);
   for (int r = 1; r < ranks; ++r)
-    if (!same_layout(all[0].map, all[r].map))
+    if (all[0].map != all[r].map)
       return error(
           xylInvalidUsage,
           "ranks 0 and %d chose different workspaces (%llu and %llu bytes, %u and %u blocks): all ranks need "

@@ -12,24 +12,19 @@
 
 namespace xyl {
 
-// Elements in a unit of bulk data.
-template <class R>
-XYL_FN unsigned per_unit(const R& red) {
-  if constexpr (requires { red.reduce_range; })
-    return 16 / red.element_bytes;
-  else
-    return 2 * R::per_word;
-}
-
 template <class R>
 concept ranged_reduction = requires(const R& red) {
   red.reduce_range;
 };
 
-// Where rank p's copy of what is being reduced lies: `staged` is unit 0 of the range.
-struct source {
-  const std::byte* staged;
-};
+// Elements in a unit of bulk data.
+template <class R>
+XYL_FN unsigned per_unit(const R& red) {
+  if constexpr (ranged_reduction<R>)
+    return 16 / red.element_bytes;
+  else
+    return 2 * R::per_word;
+}
 
 // The part of the user's buffer that `units` covers, in bytes; the last unit may be short.
 template <class R>

@@ -7,7 +7,7 @@
 //           every call waits for every peer's header: whoever is in call e+2 knows that all have finished call e.
 //   source  the rank that writes; every (slot, source) is its own region, so a region has one writer.
 //   line    16 bytes: two words of {4 bytes of data, 4 bytes of epoch}, each written in one atomic store.
-//   header  the first line of a packet region, alone in 128 bytes: its payload is the call's fingerprint.
+//   header  the first line of a packet region; its payload is the call's fingerprint.
 //   unit    what one lane moves at once: 8 bytes of payload in a packet, 16 bytes of bulk data.
 //   flag    a 64-bit epoch alone in 128 bytes, with one writer, never reset.
 //
@@ -38,8 +38,8 @@ enum class flag_family : int { one_shot, scatter, gather, ring };
 // What a wait was waiting for, in messages.
 enum class phase : std::uint32_t { none, header, packet, one_shot, scatter, gather, ring };
 
-// Why a communicator is out of service. Written once into every rank's control line by whoever gives up first; zero is
-// healthy. Packed in one word so that one relaxed store carries all of it.
+// Why a communicator is out of service. Written into every rank's control line by whoever gives up first; zero is
+// healthy. Packed in one word so that one store carries all of it.
 //
 // Whoever finds that the calls differ may be one call ahead of others: two ranks can have left a good call while a third
 // still waits there for a fourth. That call must not be spoiled, and nothing is missing for it to end; so this poison
@@ -86,13 +86,10 @@ struct life {
 // The first bytes of a workspace. Each member starts its own 128-byte line.
 struct control_block {
   struct alignas(128) {
-    epoch_t epoch;          // the last call that every block of this rank has begun
-    std::uint32_t entered;  // blocks that have begun, ever (wraps)
-    std::uint32_t base;     // `entered` when the current call began
-    std::uint32_t left;     // blocks that have ended, ever (wraps)
+    epoch_t epoch;           // host: of the last call
+    std::uint64_t turn;      // device: stands for the epoch and says who is inside, see turn.hpp
     std::uint32_t recorder;  // device: 1 once a lane was elected to fill the give_up_record
-    std::uint64_t turn;      // device: stands for epoch, entered, base and left in one word, see turn.hpp
-  } call;                   // written by the owner alone
+  } call;                    // written by the owner alone
   struct alignas(128) {
     std::uint64_t word;  // see poison
   } poisoned;            // written by anyone who gives up
@@ -106,9 +103,12 @@ struct control_block {
 };
 
 struct layout {
+  // From a header to the first packet. A GPU wants packets aligned to the 128 bytes that a warp moves at once; on
+  // processors what the header leaves free carries tiny messages, which come with the header's own cache line.
+  static constexpr std::uint64_t header_bytes = 128;
+
   std::uint32_t ranks = 0;
   std::uint32_t blocks = 0;         // the most blocks a launch may have
-  std::uint64_t header_bytes = 0;   // from the start of a packet region to its first packet
   std::uint64_t packet_stride = 0;  // bytes of one (slot, source) packet region, header included
   std::uint64_t bulk_stride = 0;    // bytes of one (slot, source) bulk region
   std::uint64_t spread = 0;         // see place(); 0: none
@@ -116,15 +116,14 @@ struct layout {
   std::uint64_t bulk = 0;           // offset of the bulk regions
   std::uint64_t bytes = 0;          // the whole workspace
 
+  friend constexpr bool operator==(const layout&, const layout&) = default;
+
   // packet_bytes and bulk_bytes: budgets of one slot, shared by all sources.
-  // header_bytes: from a header to the first packet. What the header leaves free of it, tiny messages on processors use:
-  // they come with the header's own cache line. A GPU wants packets aligned to the 128 bytes that a warp moves at once.
   static constexpr layout make(std::uint32_t ranks, std::uint32_t blocks, std::uint64_t packet_bytes,
-                               std::uint64_t bulk_bytes, std::uint64_t header_bytes = 128) {
+                               std::uint64_t bulk_bytes) {
     layout l;
     l.ranks = ranks;
     l.blocks = blocks;
-    l.header_bytes = header_bytes;
     l.packet_stride = round_up(header_bytes + packet_bytes / ranks, 128);
     l.bulk_stride = round_up(bulk_bytes / ranks, 4096);
     l.packets = sizeof(control_block) + sizeof(flag) * flags(ranks, blocks);
@@ -148,7 +147,7 @@ struct layout {
     return packets + (static_cast<std::uint64_t>(slot) * ranks + source) * packet_stride;
   }
   // Room for plain data behind a header. (Never among the packets: stale data could look like a packet.)
-  XYL_FN constexpr std::uint64_t inline_bytes() const { return header_bytes - sizeof(line); }
+  static XYL_FN constexpr std::uint64_t inline_bytes() { return header_bytes - sizeof(line); }
   XYL_FN constexpr std::uint64_t inline_offset(unsigned slot, unsigned source) const {
     return header_offset(slot, source) + sizeof(line);
   }

@@ -14,12 +14,19 @@
 //                      and, after sync(), what its block wrote before
 //   await(f, e, w)     acquire-waits until the flag holds at least e; false if it gave up
 //   put(l, d, e)       the 8 bytes d, each half with e in one atomic 8-byte word; no order with anything else in this
-//                      launch, but see below
+//                      launch, except in a space of single lanes (below)
 //   get_all<N>(l, e, d, w)  waits until N lines carry e (null lines are skipped), all loads issued before any is tested;
 //                      d receives their payloads; false if it gave up. Line i's peer is w.peer + i
 //   refuse(w, want, saw)    a peer's header names another call: take the communicator out of service
 //   load16/store16     16 bytes of this rank's or peers' memory, 16-byte aligned; load_peer16 for memory that peers
 //                      write (never through a non-coherent path)
+//
+// And, where a space has them:
+//
+//   single_lane        true: every launch is one block of one lane. Then put releases and get_all acquires, so that a
+//                      header that is put behind data is the data's flag as well
+//   copy(to, from, n)  n bytes, for reductions over whole ranges (ranged_reduction in bulk.hpp)
+//   part(total)        this block's part of [0, total), divided beforehand (part_of_block in partition.hpp)
 //
 // Launch boundaries: what a rank read and wrote in earlier launches happens before whatever a peer does in launches
 // after the one in which it got a packet of this launch. The reuse of a slot rests on this where no flag was posted in
@@ -49,7 +56,6 @@ struct alignas(16) unit16 {
   std::uint32_t word[4];
 };
 
-// A space whose launches have one block of one lane says so by a member `single_lane` that is true.
 template <class S>
 inline constexpr bool is_single_lane = requires { requires S::single_lane; };
 

@@ -3,6 +3,9 @@
 // xylAllReduce on host memory through the ABI, between processes: every type, operation and algorithm, odd sizes, in
 // place, element-aligned pointers, chunked messages. The reference is computed element by element in double or in
 // 64-bit integers, from values small enough to be exact there.
+#include <sys/mman.h>
+
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -160,9 +163,18 @@ TEST(all_reduce_bits, are_the_same_on_all_ranks_where_the_order_matters) {
 
 TEST(barrier, orders_what_came_before_it) {
   constexpr int ranks = 3;
+  void* const shared = ::mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  const std::atomic_ref arrivals(*static_cast<int*>(shared));
   with_ranks(ranks, [&](int, test_communicator& comm) {
-    for (int i = 0; i < 2000; ++i) ASSERT_EQ(xylBarrier(comm), xylSuccess) << xylGetLastError(comm);
+    for (int i = 1; i <= 2000; ++i) {
+      // Relaxed: the barrier is what must order it.
+      arrivals.fetch_add(1, std::memory_order_relaxed);
+      ASSERT_EQ(xylBarrier(comm), xylSuccess) << xylGetLastError(comm);
+      ASSERT_GE(arrivals.load(std::memory_order_relaxed), i * ranks);
+    }
   });
+  ::munmap(shared, sizeof(int));
 }
 
 TEST(communicators, two_of_them_alternate_and_calls_of_all_sizes_mix) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <vector>
 
 #include "proto/call.hpp"
@@ -51,8 +52,7 @@ TEST(layout, regions_are_disjoint_aligned_and_inside) {
     for (const unsigned blocks : {1u, 3u, 32u})
       for (const std::uint64_t packet_bytes : {0ull, 1ull, 1000ull, 65536ull, 2097152ull})
         for (const std::uint64_t bulk_bytes : {4096ull, 100'000ull, 8388608ull}) {
-          const std::uint64_t header = blocks == 1 ? sizeof(line) : 128;
-          const layout l = layout::make(ranks, blocks, packet_bytes, bulk_bytes, header);
+          const layout l = layout::make(ranks, blocks, packet_bytes, bulk_bytes);
           std::vector<region> regions{{0, sizeof(control_block)}};
           for (const auto family :
                {flag_family::one_shot, flag_family::scatter, flag_family::gather, flag_family::ring})
@@ -67,7 +67,8 @@ TEST(layout, regions_are_disjoint_aligned_and_inside) {
               const std::uint64_t packets = l.header_offset(slot, source), bulk = l.bulk_offset(slot, source);
               ASSERT_EQ(packets % 128, 0u);
               ASSERT_EQ(bulk % 4096, 0u);
-              ASSERT_EQ(l.packet_offset(slot, source, 0), packets + header);
+              ASSERT_EQ(l.inline_offset(slot, source), packets + sizeof(line));
+              ASSERT_EQ(l.packet_offset(slot, source, 0), l.inline_offset(slot, source) + l.inline_bytes());
               // Eight bytes of payload a line; the last line ends inside the region.
               ASSERT_EQ(l.packet_capacity() % 8, 0u);
               ASSERT_LE(l.packet_offset(slot, source, l.packet_capacity() / 8), packets + l.packet_stride);
@@ -80,6 +81,29 @@ TEST(layout, regions_are_disjoint_aligned_and_inside) {
           ASSERT_GE(l.packet_capacity(), packet_bytes / ranks / 2 / 8 * 8);
           ASSERT_GE(l.bulk_stride, bulk_bytes / ranks);
         }
+}
+
+TEST(layout, calls_take_turns_over_the_spread_and_stay_inside_their_region) {
+  layout l = layout::make(4, 1, 4096, 4 << 20);
+  for (const std::uint64_t spread : {0ull, 4096ull, 98'304ull, 1ull << 40}) {
+    l.spread = spread;
+    for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{128}, std::uint64_t{20'000},
+                                      std::uint64_t{49'152}, l.bulk_stride}) {
+      std::set<std::uint64_t> places;
+      constexpr epoch_t first = 0xffffff00;
+      for (epoch_t e = first; e < first + 20'000; e += 2) {
+        const std::uint64_t at = l.place(e, bytes);
+        ASSERT_EQ(at % 128, 0u);
+        ASSERT_LE(at + bytes, l.bulk_stride);
+        ASSERT_LE(at + bytes, std::max(spread, bytes));
+        places.insert(at);
+        if (places.size() > 1) {
+          ASSERT_NE(at, l.place(e + 2, bytes)) << "the next call of the slot must lie elsewhere";
+        }
+      }
+      EXPECT_EQ(places.size() > 1, bytes > 0 && 2 * bytes <= std::min(spread, l.bulk_stride)) << spread << " " << bytes;
+    }
+  }
 }
 
 TEST(layout, what_different_writers_write_shares_no_line) {

@@ -57,10 +57,10 @@ class protocols : public testing::TestWithParam<shape> {
     epoch_t last = plan.last_epoch;
     for (std::size_t i = 0; i < calls.size(); ++i) last = next_epoch(last);
     for (int r = 0; r < plan.ranks; ++r) {
-      const auto& call = machine.rank(r).control(r).call;
-      EXPECT_EQ(call.epoch, last);
-      EXPECT_EQ(call.base, call.entered);
-      EXPECT_EQ(call.left, call.entered + 3);
+      const thread_rank& rank = machine.rank(r);
+      EXPECT_EQ(rank.control(r).call.epoch, last);
+      EXPECT_EQ(rank.base, rank.entered);
+      EXPECT_EQ(rank.left, rank.entered);
       EXPECT_FALSE(machine.poisoned(r));
       EXPECT_EQ(machine.record(r).state, 0u);
     }

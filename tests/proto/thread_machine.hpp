@@ -44,6 +44,7 @@ struct machine_plan {
   std::uint64_t seed = 1;
   std::chrono::nanoseconds deadline = std::chrono::seconds(60);
   std::uint64_t packet_bytes_per_rank = 2048, bulk_bytes_per_rank = 4096;
+  std::uint64_t spread = 0;  // see layout::place()
   int absent_rank = -1;  // does not come to a run that is not complete
 };
 
@@ -81,9 +82,7 @@ class thread_machine {
  public:
   explicit thread_machine(const machine_plan& plan)
       : plan_(plan),
-        map_(layout::make(static_cast<unsigned>(plan.ranks), plan.blocks,
-                          plan.packet_bytes_per_rank * static_cast<unsigned>(plan.ranks),
-                          plan.bulk_bytes_per_rank * static_cast<unsigned>(plan.ranks))) {
+        map_(map_of(plan)) {
     std::vector<std::byte*> workspaces;
     for (int r = 0; r < plan.ranks; ++r) {
       memory_.emplace_back(static_cast<std::byte*>(::operator new (map_.bytes, std::align_val_t{4096})));
@@ -93,8 +92,6 @@ class thread_machine {
     for (int r = 0; r < plan.ranks; ++r) {
       ranks_.push_back(std::make_unique<thread_rank>(r, workspaces, plan.blocks, plan.lanes, plan.deadline));
       ranks_.back()->control(r).call.epoch = plan.last_epoch;
-      // So that the counters wrap in some tests.
-      ranks_.back()->control(r).call.entered = ranks_.back()->control(r).call.base = static_cast<std::uint32_t>(-3);
     }
   }
 
@@ -141,6 +138,14 @@ class thread_machine {
   }
 
  private:
+  static layout map_of(const machine_plan& plan) {
+    const auto ranks = static_cast<unsigned>(plan.ranks);
+    layout map = layout::make(ranks, plan.blocks, plan.packet_bytes_per_rank * ranks,
+                              plan.bulk_bytes_per_rank * ranks);
+    map.spread = plan.spread;
+    return map;
+  }
+
   struct deleter {
     void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{4096}); }
   };

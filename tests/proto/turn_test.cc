@@ -11,10 +11,10 @@
 #include <random>
 #include <vector>
 
-namespace xyl {
+namespace xyl::test {
 namespace {
 
-TEST(Turn, CountsLaunchesOfMixedGridsInAnyBlockOrder) {
+TEST(turn, counts_launches_of_mixed_grids_in_any_block_order) {
   std::mt19937 random(1);
   std::uint64_t word = 0;
   epoch_t epoch = epoch_zero;
@@ -37,7 +37,7 @@ TEST(Turn, CountsLaunchesOfMixedGridsInAnyBlockOrder) {
   }
 }
 
-TEST(Turn, NoticesALaunchThatBeginsInsideAnother) {
+TEST(turn, notices_a_launch_that_begins_inside_another) {
   std::uint64_t word = turn::before(100);
   for (unsigned block : {0u, 1u, 2u}) word += turn::enter_weight(block, 3);
   EXPECT_TRUE(turn::is_busy(word));
@@ -47,7 +47,7 @@ TEST(Turn, NoticesALaunchThatBeginsInsideAnother) {
   EXPECT_FALSE(turn::is_busy(word));
 }
 
-TEST(Turn, SkipsTheEpochsThatFreshMemoryCouldBeMistakenFor) {
+TEST(turn, skips_the_epochs_that_fresh_memory_could_be_mistaken_for) {
   std::uint64_t word = turn::before(0xfffffffdu);
   epoch_t epoch = 0xfffffffdu;
   for (int launch = 0; launch < 5; ++launch) {
@@ -58,7 +58,7 @@ TEST(Turn, SkipsTheEpochsThatFreshMemoryCouldBeMistakenFor) {
   EXPECT_EQ(turn::before(turn::epoch(word)), word);
 }
 
-TEST(Turn, NumbersEveryLaunchOfSeventeenYears) {
+TEST(turn, numbers_every_launch_of_seventeen_years) {
   constexpr std::uint64_t last = (1ull << 48) - 1, per_half = 0xfffffffeull;
   for (std::uint64_t around : {per_half, 2 * per_half, 1000 * per_half, 65'536 * per_half, last - 3})
     for (std::uint64_t index = around - 3; index <= around + 3 && index <= last; ++index) {
@@ -69,4 +69,4 @@ TEST(Turn, NumbersEveryLaunchOfSeventeenYears) {
 }
 
 }  // namespace
-}  // namespace xyl
+}  // namespace xyl::test

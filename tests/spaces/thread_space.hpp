@@ -45,6 +45,9 @@ struct thread_rank {
   std::chrono::nanoseconds deadline;  // of each wait; changed between launches only
   std::atomic<bool> aborted{false};
   std::vector<std::unique_ptr<thread_block>> blocks;
+  // Blocks that have begun, ever; how many had when the current call began; and that have ended, ever. They wrap soon.
+  std::uint32_t entered = first_count, base = first_count, left = first_count;
+  static constexpr auto first_count = static_cast<std::uint32_t>(-3);
 };
 
 class thread_space {
@@ -69,13 +72,13 @@ class thread_space {
     if (lane_ == 0) {
       auto& call = owner_.control(owner_.rank).call;
       shared_.epoch = next_epoch(of(call.epoch).load(std::memory_order_relaxed));
-      const std::uint32_t base = of(call.base).load(std::memory_order_relaxed);
+      const std::uint32_t base = of(owner_.base).load(std::memory_order_relaxed);
       // Release: this block has read `epoch` and `base` before its ticket counts. Acquire: whoever draws the last
       // ticket stores them after all have read. The next launch is ordered behind this one by the caller.
-      const std::uint32_t ticket = of(call.entered).fetch_add(1, std::memory_order_acq_rel);
+      const std::uint32_t ticket = of(owner_.entered).fetch_add(1, std::memory_order_acq_rel);
       if (ticket + 1 - base == blocks_) {
         of(call.epoch).store(shared_.epoch, std::memory_order_relaxed);
-        of(call.base).store(ticket + 1, std::memory_order_relaxed);
+        of(owner_.base).store(ticket + 1, std::memory_order_relaxed);
       }
       const std::uint64_t word = poison_word();
       shared_.healthy = word == 0;
@@ -89,7 +92,7 @@ class thread_space {
     jitter();
     shared_.barrier.arrive_and_wait();
     // Relaxed: a count for diagnosis; the end of the launch orders everything.
-    if (lane_ == 0) of(owner_.control(owner_.rank).call.left).fetch_add(1, std::memory_order_relaxed);
+    if (lane_ == 0) of(owner_.left).fetch_add(1, std::memory_order_relaxed);
   }
 
   void sync() {
