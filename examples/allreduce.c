@@ -2,7 +2,7 @@
  *
  * The smallest whole program: every rank contributes its number, every rank gets the sum.
  *
- *   cc allreduce.c $(pkg-config --cflags --libs xylem) -lmpi -o allreduce && mpirun -np 4 ./allreduce
+ *   mpicc allreduce.c $(pkg-config --cflags --libs xylem) -o allreduce && mpirun -np 4 ./allreduce
  */
 #include <mpi.h>
 #include <stdio.h>

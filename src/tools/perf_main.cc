@@ -187,6 +187,8 @@ int run(int argc, char** argv) {
   if (outcome.exit_code >= 0) {
     if (speaks_before_mpi()) std::fputs(outcome.output.c_str(), stdout);
     if (speaks_before_mpi()) std::fputs(outcome.error.c_str(), stderr);
+    // mpirun ends all ranks when one leaves with an error: the rank that speaks must be the first to leave.
+    if (outcome.exit_code != 0 && !speaks_before_mpi()) ::sleep(2);
     return outcome.exit_code;
   }
   const perf_options& options = report.options;

@@ -181,17 +181,26 @@ command_line_outcome read_command_line(int argc, const char* const* argv, std::s
     outcome.error = "xylem-perf: " + why + "\nxylem-perf --help and xylem-perf " +
                     (subcommands.empty() ? "" : subcommands.front().name) + " --help say what there is.\n";
   };
+  std::string names;
+  for (const subcommand& s : subcommands) names += (names.empty() ? "" : ", ") + std::string(s.name);
   // CLI11 would only say that a subcommand is missing.
   if (argc > 1 && argv[1][0] != '-' &&
       std::none_of(subcommands.begin(), subcommands.end(),
                    [&](const subcommand& s) { return std::string_view(argv[1]) == s.name; })) {
-    std::string names;
-    for (const subcommand& s : subcommands) names += (names.empty() ? "" : ", ") + std::string(s.name);
     refuse("\"" + std::string(argv[1]) + "\" is not a collective that can be measured; there is " + names);
     return outcome;
   }
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError&) {
+    refuse("which collective? There is " + names);
+    return outcome;
+  } catch (const CLI::ExtrasError&) {
+    // The first word that nothing wanted; CLI11 would list it after the words that follow it.
+    const std::vector<std::string> unwanted = app.remaining(true);
+    const std::string word = unwanted.empty() ? "" : unwanted.front();
+    refuse("\"" + word + "\" is not " + (word.starts_with('-') ? "an option here" : "expected here"));
+    return outcome;
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success)) {
       refuse(e.what());

@@ -140,7 +140,8 @@ TEST(perf_options, refusals_name_the_flag_and_what_is_allowed) {
   EXPECT_TRUE(contains(error_of({"--memory", "disk"}), "host, device or auto"));
   EXPECT_TRUE(contains(error_of({"--compare", "--memory", "device"}), "--compare measures host memory"));
   EXPECT_TRUE(contains(error_of({"-G", "1", "--memory", "host"}), "--cudagraph needs device memory"));
-  EXPECT_TRUE(contains(error_of({"--nonsense"}), "--nonsense"));
+  EXPECT_TRUE(contains(error_of({"--nonsense", "8"}), "\"--nonsense\" is not an option here"));
+  EXPECT_TRUE(contains(error_of({"-n", "3", "nonsense"}), "\"nonsense\" is not expected here"));
   perf_options out;
   EXPECT_EQ(read({}, out).exit_code, exit_usage);
   const command_line_outcome outcome = read({"alltoall"}, out);
