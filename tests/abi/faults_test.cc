@@ -70,6 +70,35 @@ TEST_P(killed_rank, in_mid_allreduce_is_named_within_a_second) {
 
 INSTANTIATE_TEST_SUITE_P(host, killed_rank, testing::Combine(testing::Values(2, 4), testing::Values(2, 4000, 400'000)));
 
+// Rank 2 is held while rank 1 dies and rank 0 leaves because of that: it must not blame rank 0.
+TEST(killed_rank_of_three, is_named_also_by_who_looks_after_another_has_left) {
+  const auto ends = forked_ranks(3, [&](int rank, meeting& m) {
+    test_communicator comm(3, rank, m);
+    ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
+    const pid_t own = ::getpid();
+    pid_t all[3];
+    ASSERT_EQ(m.allgather(rank)(&own, all, sizeof own), 0);
+    if (rank == 2) {
+      ::raise(SIGSTOP);
+    } else if (rank == 1) {
+      ::usleep(100'000);
+      ::kill(own, SIGKILL);
+    }
+    EXPECT_EQ(xylBarrier(comm), xylRemoteError);
+    EXPECT_TRUE(says(xylGetLastError(comm), "rank 1 (process")) << xylGetLastError(comm);
+    EXPECT_TRUE(says(xylGetLastError(comm), "which is gone")) << xylGetLastError(comm);
+    if (rank == 0 && ::fork() == 0) {
+      for (int fd = 3; fd < 1024; ++fd) ::close(fd);  // rank 0's end must be seen
+      ::usleep(100'000);
+      ::kill(all[2], SIGCONT);
+      ::_exit(0);
+    }
+    if (rank == 0) ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  });
+  EXPECT_EQ(ends[1].signal, SIGKILL);
+  for (int r : {0, 2}) EXPECT_TRUE(ends[static_cast<std::size_t>(r)].good()) << r;
+}
+
 TEST(mismatched_count, is_invalid_usage_on_all_ranks_with_outputs_untouched) {
   for (int ranks : {2, 3, 4})
     for (std::size_t count : {4, 1000, 300'000})
