@@ -3,6 +3,7 @@
 // What a user sees when something is wrong: a killed rank, a late one, calls that differ, abort, wrong arguments, a
 // wrong environment. Each test is named after its symptom; liveness comes first, so every one has a limit.
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -261,6 +262,36 @@ TEST(initialisation, with_an_allgather_that_fails_is_an_error) {
     EXPECT_STRNE(xylGetLastError(nullptr), "");
   });
   EXPECT_TRUE(ends[0].good()) << ends[0].text();
+}
+
+// Wherever the descriptors run out, the rank comes back, and its peers learn of it.
+TEST(initialisation, with_too_few_descriptors_is_an_error_on_all_ranks_and_never_a_hang) {
+  for (int spare = 0; spare < 12; ++spare) {
+    const auto ends = forked_ranks(
+        2,
+        [&](int rank, meeting& m) {
+          rlimit limit;
+          ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+          const rlimit whole = limit;
+          const int next = ::dup(0);
+          ::close(next);
+          limit.rlim_cur = static_cast<rlim_t>(next + spare);
+          if (rank == 1) {
+            ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+          }
+          test_communicator comm(2, rank, m);
+          if (comm.code() != xylSuccess) {
+            EXPECT_EQ(comm.code(), rank == 1 ? xylSystemError : xylRemoteError) << comm.text();
+          }
+          ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
+          // Another try, with enough, is not spoiled by the first.
+          test_communicator again(2, rank, m);
+          EXPECT_EQ(again.code(), xylSuccess) << again.text();
+          EXPECT_EQ(xylBarrier(again), xylSuccess) << xylGetLastError(again);
+        },
+        20'000);
+    for (const auto& end : ends) EXPECT_TRUE(end.good()) << spare << " spare: " << end.text();
+  }
 }
 
 TEST(wrong_environment, of_one_rank_fails_all_ranks_by_name) {
