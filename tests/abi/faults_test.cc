@@ -241,6 +241,20 @@ TEST(wrong_handle, null_foreign_or_destroyed_is_refused_without_a_crash) {
   });
 }
 
+TEST(destroyed_handle, does_not_stand_for_the_communicator_that_was_made_after_it) {
+  with_ranks(1, [](int rank, test_communicator& comm) {
+    const xylComm_t stale = comm;
+    comm.destroy();
+    meeting alone(1);
+    test_communicator next(1, rank, alone);
+    ASSERT_EQ(next.code(), xylSuccess) << next.text();
+    EXPECT_EQ(xylBarrier(stale), xylInvalidArgument);
+    EXPECT_EQ(xylCommAbort(stale), xylInvalidArgument);
+    EXPECT_EQ(xylCommDestroy(stale), xylInvalidArgument);
+    EXPECT_EQ(xylBarrier(next), xylSuccess) << xylGetLastError(next);
+  });
+}
+
 TEST(initialisation, with_wrong_arguments_is_refused) {
   xylComm_t comm = reinterpret_cast<xylComm_t>(1);
   const auto gather = [](void*, const void*, void*, std::size_t) { return 1; };
