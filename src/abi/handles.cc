@@ -4,14 +4,27 @@
 #include <pthread.h>
 
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 
 namespace xyl {
 
 namespace {
 
-constexpr std::size_t places = 4096;
-std::array<xylComm, places> table;
+constexpr std::uintptr_t places = 4096;
+
+// Free while `inside` is null.
+struct place {
+  std::atomic<communicator*> inside;
+  std::atomic<std::uintptr_t> handle;  // the last one that this place was given out under
+  unsigned forks;                      // how often this process line had forked when the handle was published
+};
+std::array<place, places> table;
+std::uintptr_t published;  // guarded by lock
+
+// [1: no address of a user's object][number of the handle][index of its place]
+constexpr std::uintptr_t marker = ~(~std::uintptr_t{0} >> 1);
 
 std::mutex lock;  // publishing and error texts; resolving takes none
 std::array<std::string, places>& texts() {
@@ -21,51 +34,59 @@ std::array<std::string, places>& texts() {
 }
 thread_local std::string text_of_thread;
 
-bool is_place(xylComm_t handle) {
-  const auto at = reinterpret_cast<std::uintptr_t>(handle), begin = reinterpret_cast<std::uintptr_t>(table.data());
-  return at >= begin && at < begin + sizeof table && (at - begin) % sizeof(xylComm) == 0;
-}
-
 // Counts forks in the child; asking for the process number at every call would be a system call.
 std::atomic<unsigned> forks;
 [[maybe_unused]] const int at_fork =
     ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
 
-std::size_t index_of(xylComm_t handle) { return static_cast<std::size_t>(handle - table.data()); }
+place& place_of(xylComm_t handle) { return table[reinterpret_cast<std::uintptr_t>(handle) % places]; }
+std::size_t index_of(xylComm_t handle) { return reinterpret_cast<std::uintptr_t>(handle) % places; }
+
+// Acquire: pairs with the release of publish_handle, and shows the handle that belongs to what is inside.
+communicator* inside_of(xylComm_t handle) {
+  const place& p = place_of(handle);
+  communicator* const inside = p.inside.load(std::memory_order_acquire);
+  return p.handle.load(std::memory_order_relaxed) == reinterpret_cast<std::uintptr_t>(handle) ? inside : nullptr;
+}
+
+// Whether the handle has a text of its own. A forked child leaves its parent's alone: another thread of the parent may
+// have held the lock.
+bool has_text(xylComm_t handle) { return inside_of(handle) != nullptr && !is_inherited(handle); }
 
 }  // namespace
 
 xylComm_t publish_handle(std::unique_ptr<communicator> c) {
   const std::lock_guard guard(lock);
-  for (xylComm& place : table) {
-    if (place.inside.load(std::memory_order_relaxed) != nullptr) continue;  // relaxed: only this lock writes it
-    texts()[index_of(&place)].clear();
-    place.forks = forks.load(std::memory_order_relaxed);  // relaxed: a forked child has one thread, which counted
+  for (std::uintptr_t at = 0; at < places; ++at) {
+    place& p = table[at];
+    if (p.inside.load(std::memory_order_relaxed) != nullptr) continue;  // relaxed: only this lock writes it
+    const std::uintptr_t number = ++published;
+    const std::uintptr_t handle = marker | (number * places & ~marker) | at;
+    texts()[at].clear();
+    p.forks = forks.load(std::memory_order_relaxed);  // relaxed: a forked child has one thread, which counted
+    p.handle.store(handle, std::memory_order_relaxed);
     // Release: a thread that resolves the handle sees the whole communicator.
-    place.inside.store(c.release(), std::memory_order_release);
-    return &place;
+    p.inside.store(c.release(), std::memory_order_release);
+    return reinterpret_cast<xylComm_t>(handle);
   }
   return nullptr;
 }
 
-communicator* resolve_handle(xylComm_t handle) {
-  // Acquire: pairs with the release of publish_handle.
-  return is_place(handle) ? handle->inside.load(std::memory_order_acquire) : nullptr;
-}
+communicator* resolve_handle(xylComm_t handle) { return inside_of(handle); }
 
 bool is_inherited(xylComm_t live_handle) {
-  return live_handle->forks != forks.load(std::memory_order_relaxed);  // relaxed: see publish_handle
+  return place_of(live_handle).forks != forks.load(std::memory_order_relaxed);  // relaxed: see publish_handle
 }
 
 std::unique_ptr<communicator> withdraw_handle(xylComm_t handle) {
-  if (!is_place(handle)) return nullptr;
   const std::lock_guard guard(lock);
+  if (inside_of(handle) == nullptr) return nullptr;
   // Acquire: see resolve_handle; this thread is about to destroy it.
-  return std::unique_ptr<communicator>(handle->inside.exchange(nullptr, std::memory_order_acquire));
+  return std::unique_ptr<communicator>(place_of(handle).inside.exchange(nullptr, std::memory_order_acquire));
 }
 
 void remember_error(xylComm_t handle, const std::string& text) {
-  if (resolve_handle(handle) == nullptr) {
+  if (!has_text(handle)) {
     text_of_thread = text;
     return;
   }
@@ -74,7 +95,7 @@ void remember_error(xylComm_t handle, const std::string& text) {
 }
 
 std::string recall_error(xylComm_t handle) {
-  if (resolve_handle(handle) == nullptr) return text_of_thread;
+  if (!has_text(handle)) return text_of_thread;
   const std::lock_guard guard(lock);
   return texts()[index_of(handle)];
 }

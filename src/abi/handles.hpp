@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The handles that users hold. They point into a static table, so that a wrong, stale or destroyed handle is told from
-// a right one without touching memory that may not exist. Using a handle while another thread destroys it is the
-// caller's race, as with any handle.
+// The handles that users hold. They are numbers dressed as pointers, none of which is given out twice, and stand for
+// places of a static table: a wrong, stale or destroyed handle is told from a right one without touching memory that
+// may not exist, also after its place was taken by another communicator. Using a handle while another thread destroys
+// it is the caller's race, as with any handle.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 
 #include "comm/communicator.hpp"
-
-// One place of the table; free while `inside` is null.
-struct xylComm {
-  std::atomic<xyl::communicator*> inside;
-  unsigned forks;  // how often this process line had forked when the handle was published
-};
 
 namespace xyl {
 
@@ -29,7 +23,7 @@ bool is_inherited(xylComm_t live_handle);
 // Frees the place and returns what it held; nullptr as above.
 std::unique_ptr<communicator> withdraw_handle(xylComm_t handle);
 
-// The last error of a live handle, or of this thread for a null or wrong handle.
+// The last error of a live handle, or of this thread for a null, wrong or inherited handle.
 void remember_error(xylComm_t handle, const std::string& text);
 std::string recall_error(xylComm_t handle);
 

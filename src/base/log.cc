@@ -4,6 +4,7 @@
 #include "base/log.hpp"
 
 #include <limits.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,13 @@ struct host_name {
     text[sizeof text - 1] = '\0';
   }
 };
+
+// Asked first, because write(2) waits for the reader of a full pipe, and raises SIGPIPE where the reader has gone. A pipe
+// that polls as writable has room for PIPE_BUF bytes.
+bool takes_a_line(int fd) {
+  pollfd one{fd, POLLOUT, 0};
+  return ::poll(&one, 1, 0) == 1 && one.revents == POLLOUT;
+}
 
 }  // namespace
 
@@ -51,8 +59,9 @@ void log_line(log_level level, int rank, const char* format, ...) {
   std::replace(line, line + length, '\n', ' ');
   line[length++] = '\n';
   // A full or closed stderr is no reason to fail or to wait: what cannot be written is lost.
-  while (::write(STDERR_FILENO, line, length) < 0 && errno == EINTR) {
-  }
+  if (takes_a_line(STDERR_FILENO))
+    while (::write(STDERR_FILENO, line, length) < 0 && errno == EINTR) {
+    }
   errno = saved_errno;
 }
 

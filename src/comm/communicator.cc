@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "comm/explain.hpp"
 #include "comm/retirement.hpp"
+#include "exec/arithmetic_mode.hpp"
 #include "exec/dispatch.hpp"
 #include "proto/flagged.hpp"
 
@@ -181,6 +182,7 @@ result communicator::all_reduce_host(const void* send, void* recv, std::size_t c
   const std::uint64_t step = chunk_elements(how, c.map, selection_.host.chunk_bytes, element_bytes);
   const host_reduction ranged{element_bytes, reductions_->function[t][o], divisor};
 
+  const default_arithmetic whatever_the_caller_has_set;
   std::uint64_t done = 0;
   do {
     c.count = std::min<std::uint64_t>(step, count - done);

@@ -155,7 +155,11 @@ result peer_group::map_all(const std::vector<std::uint8_t>& reached) {
   for (int r = 0; r < ranks(); ++r) {
     if (r == rank_) continue;
     if (same_process(r)) {
-      memory_[r] = listed_workspace::find(secret_, r);
+      auto theirs = listed_workspace::find(secret_, r);
+      {
+        const std::lock_guard lock(guard_);
+        memory_[r] = std::move(theirs);
+      }
       if (!memory_[r]) return error(xylInternalError, "rank %d of this process is not listed", r);
     } else {
       const int connector = std::max(r, rank_), listener = std::min(r, rank_);
@@ -239,7 +243,13 @@ bool peer_group::same_process(int rank) const {
 bool peer_group::departed(int rank) const { return (life_of(control(rank)) & life::departed) != 0; }
 
 // relaxed: the flag says all there is to know. It is set before the poison is, whose acquire load makes it visible.
-bool peer_group::dead(int rank) const { return peers_[rank].dead.load(std::memory_order_relaxed); }
+bool peer_group::dead(int rank) const {
+  if (peers_[rank].dead.load(std::memory_order_relaxed)) return true;
+  // Another rank may have seen the end first, and said so in our control block (see ended).
+  if (!memory_[rank_] || !memory_[rank]) return false;
+  const std::uint64_t word = std::atomic_ref(control(rank_).poisoned.word).load(std::memory_order_acquire);
+  return word == poison::pack(xylRemoteError, rank) && life_of(control(rank)) == 0;
+}
 
 std::string peer_group::describe(int rank) const {
   std::string text = name_of(rank, introductions_[rank].process_number);
@@ -302,7 +312,12 @@ void peer_group::ended(int peer) noexcept {
     if (memory_[peer] && (life_of(control(peer)) & life::departed)) return;
     // relaxed: the release store of the poison publishes it, so that whoever finds the poison can say why.
     peers_[peer].dead.store(true, std::memory_order_relaxed);
-    poison_control(control(rank_), poison::pack(xylRemoteError, peer));
+    // Everybody learns of it before this rank can act on it: a rank that leaves because of the dead one must not be
+    // found gone, and blamed, by a third that has been slower to look.
+    const std::uint64_t reason = poison::pack(xylRemoteError, peer);
+    for (int r = 0; r < ranks(); ++r)
+      if (r != rank_ && memory_[r]) poison_control(control(r), reason);
+    poison_control(control(rank_), reason);
   }
   changed_.notify_all();
 }

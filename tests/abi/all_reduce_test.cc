@@ -3,7 +3,11 @@
 // xylAllReduce on host memory through the ABI, between processes: every type, operation and algorithm, odd sizes, in
 // place, element-aligned pointers, chunked messages. The reference is computed element by element in double or in
 // 64-bit integers, from values small enough to be exact there.
+#include <fenv.h>
 #include <sys/mman.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 #include <atomic>
 #include <cmath>
@@ -159,6 +163,43 @@ TEST(all_reduce_bits, are_the_same_on_all_ranks_where_the_order_matters) {
     }
   });
   for (const auto& end : ends) EXPECT_TRUE(end.good()) << end.text();
+}
+
+// As a program linked with -ffast-math has it; only on some ranks, since that is where it does most harm.
+TEST(caller_that_flushes_subnormals_rounds_up_or_traps, gets_the_same_bits_as_the_other_ranks) {
+  for (const char* how : {"packet", "oneshot", "twoshot", "ring"}) {
+    ::setenv("XYLEM_ALGO", how, 1);
+    with_ranks(2, [&](int rank, test_communicator& comm) {
+      for (std::size_t count : {8, 1000}) {
+        std::vector<float> tiny(count, 1e-40f), third(count, 1.0f / 3.0f), number(count, rank == 0 ? NAN : 2.0f);
+        ::fenv_t before;
+        ::fegetenv(&before);
+        if (rank == 1) {
+#ifdef __SSE__
+          _mm_setcsr(_mm_getcsr() | 0x8040);
+#endif
+          ::fesetround(FE_UPWARD);
+        }
+        ::feenableexcept(FE_INVALID);
+        const int mode = ::fegetround(), traps = ::fegetexcept();
+        const auto reduce = [&](std::vector<float>& data, xylRedOp_t op) {
+          ASSERT_EQ(xylAllReduce(data.data(), data.data(), count, xylFloat32, op, comm, nullptr), xylSuccess);
+        };
+        reduce(tiny, xylSum);
+        reduce(third, xylProd);
+        reduce(number, xylMax);
+        EXPECT_EQ(::fegetround(), mode);
+        EXPECT_EQ(::fegetexcept(), traps);
+        ::fesetenv(&before);
+        for (std::size_t i = 0; i < count; ++i) {
+          ASSERT_EQ(float_bits(tiny[i]), float_bits(1e-40f + 1e-40f)) << how;
+          ASSERT_EQ(float_bits(third[i]), float_bits((1.0f / 3.0f) * (1.0f / 3.0f))) << how;
+          ASSERT_EQ(number[i], 2.0f) << how;
+        }
+      }
+    });
+    ::unsetenv("XYLEM_ALGO");
+  }
 }
 
 TEST(barrier, orders_what_came_before_it) {

@@ -3,6 +3,7 @@
 // What a user sees when something is wrong: a killed rank, a late one, calls that differ, abort, wrong arguments, a
 // wrong environment. Each test is named after its symptom; liveness comes first, so every one has a limit.
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,6 +70,35 @@ TEST_P(killed_rank, in_mid_allreduce_is_named_within_a_second) {
 }
 
 INSTANTIATE_TEST_SUITE_P(host, killed_rank, testing::Combine(testing::Values(2, 4), testing::Values(2, 4000, 400'000)));
+
+// Rank 2 is held while rank 1 dies and rank 0 leaves because of that: it must not blame rank 0.
+TEST(killed_rank_of_three, is_named_also_by_who_looks_after_another_has_left) {
+  const auto ends = forked_ranks(3, [&](int rank, meeting& m) {
+    test_communicator comm(3, rank, m);
+    ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
+    const pid_t own = ::getpid();
+    pid_t all[3];
+    ASSERT_EQ(m.allgather(rank)(&own, all, sizeof own), 0);
+    if (rank == 2) {
+      ::raise(SIGSTOP);
+    } else if (rank == 1) {
+      ::usleep(100'000);
+      ::kill(own, SIGKILL);
+    }
+    EXPECT_EQ(xylBarrier(comm), xylRemoteError);
+    EXPECT_TRUE(says(xylGetLastError(comm), "rank 1 (process")) << xylGetLastError(comm);
+    EXPECT_TRUE(says(xylGetLastError(comm), "which is gone")) << xylGetLastError(comm);
+    if (rank == 0 && ::fork() == 0) {
+      for (int fd = 3; fd < 1024; ++fd) ::close(fd);  // rank 0's end must be seen
+      ::usleep(100'000);
+      ::kill(all[2], SIGCONT);
+      ::_exit(0);
+    }
+    if (rank == 0) ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  });
+  EXPECT_EQ(ends[1].signal, SIGKILL);
+  for (int r : {0, 2}) EXPECT_TRUE(ends[static_cast<std::size_t>(r)].good()) << r;
+}
 
 TEST(mismatched_count, is_invalid_usage_on_all_ranks_with_outputs_untouched) {
   for (int ranks : {2, 3, 4})
@@ -212,6 +242,20 @@ TEST(wrong_handle, null_foreign_or_destroyed_is_refused_without_a_crash) {
   });
 }
 
+TEST(destroyed_handle, does_not_stand_for_the_communicator_that_was_made_after_it) {
+  with_ranks(1, [](int rank, test_communicator& comm) {
+    const xylComm_t stale = comm;
+    comm.destroy();
+    meeting alone(1);
+    test_communicator next(1, rank, alone);
+    ASSERT_EQ(next.code(), xylSuccess) << next.text();
+    EXPECT_EQ(xylBarrier(stale), xylInvalidArgument);
+    EXPECT_EQ(xylCommAbort(stale), xylInvalidArgument);
+    EXPECT_EQ(xylCommDestroy(stale), xylInvalidArgument);
+    EXPECT_EQ(xylBarrier(next), xylSuccess) << xylGetLastError(next);
+  });
+}
+
 TEST(initialisation, with_wrong_arguments_is_refused) {
   xylComm_t comm = reinterpret_cast<xylComm_t>(1);
   const auto gather = [](void*, const void*, void*, std::size_t) { return 1; };
@@ -233,6 +277,36 @@ TEST(initialisation, with_an_allgather_that_fails_is_an_error) {
     EXPECT_STRNE(xylGetLastError(nullptr), "");
   });
   EXPECT_TRUE(ends[0].good()) << ends[0].text();
+}
+
+// Wherever the descriptors run out, the rank comes back, and its peers learn of it.
+TEST(initialisation, with_too_few_descriptors_is_an_error_on_all_ranks_and_never_a_hang) {
+  for (int spare = 0; spare < 12; ++spare) {
+    const auto ends = forked_ranks(
+        2,
+        [&](int rank, meeting& m) {
+          rlimit limit;
+          ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+          const rlimit whole = limit;
+          const int next = ::dup(0);
+          ::close(next);
+          limit.rlim_cur = static_cast<rlim_t>(next + spare);
+          if (rank == 1) {
+            ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+          }
+          test_communicator comm(2, rank, m);
+          if (comm.code() != xylSuccess) {
+            EXPECT_EQ(comm.code(), rank == 1 ? xylSystemError : xylRemoteError) << comm.text();
+          }
+          ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
+          // Another try, with enough, is not spoiled by the first.
+          test_communicator again(2, rank, m);
+          EXPECT_EQ(again.code(), xylSuccess) << again.text();
+          EXPECT_EQ(xylBarrier(again), xylSuccess) << xylGetLastError(again);
+        },
+        20'000);
+    for (const auto& end : ends) EXPECT_TRUE(end.good()) << spare << " spare: " << end.text();
+  }
 }
 
 TEST(wrong_environment, of_one_rank_fails_all_ranks_by_name) {

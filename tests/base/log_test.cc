@@ -99,5 +99,19 @@ TEST(log, keeps_errno_and_survives_a_closed_stderr) {
   EXPECT_EQ(errno, ENOENT);
 }
 
+TEST(log, neither_waits_for_a_full_pipe_nor_dies_of_one_that_nobody_reads) {
+  captured_stderr captured;
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  unique_fd reader(ends[0]), writer(ends[1]);
+  ASSERT_EQ(::dup2(writer.get(), STDERR_FILENO), STDERR_FILENO);
+  const std::string long_text(3 * PIPE_BUF, 'x');
+  ::alarm(10);
+  for (int i = 0; i < 100; ++i) log_line(log_level::warn, 0, "%s", long_text.c_str());  // a pipe holds 16 of them
+  ::alarm(0);
+  reader.reset();
+  log_line(log_level::warn, 0, "lost");
+}
+
 }  // namespace
 }  // namespace xyl
