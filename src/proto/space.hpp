@@ -26,6 +26,7 @@
 //   single_lane        true: every launch is one block of one lane. Then put releases and get_all acquires, so that a
 //                      header that is put behind data is the data's flag as well
 //   copy(to, from, n)  n bytes, for reductions over whole ranges (ranged_reduction in bulk.hpp)
+//   begin_early(), join()   begin() in two halves: epoch() after the first, the verdict by the second (see packet.hpp)
 //   part(total)        this block's part of [0, total), divided beforehand (part_of_block in partition.hpp)
 //
 // Launch boundaries: what a rank read and wrote in earlier launches happens before whatever a peer does in launches
