@@ -122,7 +122,7 @@ struct wrong {
     const std::uint64_t aborted = machine::load_relaxed(&self.given.host_control->poisoned.word);
     if (poison::concerns(aborted, self.epoch, true)) {
       // From the host alone; the other blocks and the launches behind this one see it here.
-      machine::store_relaxed(&self.control().poisoned.word, aborted);
+      poison_word(&self.control().poisoned.word, aborted);
       return over;
     }
     if (now - since < self.given.deadline_ns) return since;
@@ -134,8 +134,15 @@ struct wrong {
   // stays.
   static __device__ __noinline__ void pass_on(const wrong self, std::uint64_t poisoned) {
     if (atomicExch(&self.state.passed_on, 1u) != 0) return;  // one lane is enough
-    std::uint64_t* const host = &self.given.host_control->poisoned.word;
-    if (machine::load_relaxed(host) == 0) machine::store_relaxed(host, poisoned);
+    poison_word(&self.given.host_control->poisoned.word, poisoned);
+  }
+
+  // The first reason stays, unless it is only that the calls differ, which may not concern a rank that is one call behind
+  // (see peer/poisoning.hpp). Two reasons at the same moment may overtake each other; either ends every wait it concerns.
+  static __device__ __forceinline__ void poison_word(std::uint64_t* word, std::uint64_t reason) {
+    const std::uint64_t found = machine::load_relaxed(word);
+    if (found == 0 || (poison::code(found) == poison::calls_differ && poison::code(reason) != poison::calls_differ))
+      machine::store_release(word, reason);
   }
 
   // The first of this rank to come here tells the host why, then everybody that.
@@ -158,10 +165,9 @@ struct wrong {
     // host that finds it finds the record complete.
     machine::store_release(&record.state, 2u);
     const std::uint64_t poisoned = poison::pack(code, w.peer, self.epoch, true);
-    machine::store_release(&self.given.host_control->poisoned.word, poisoned);
+    poison_word(&self.given.host_control->poisoned.word, poisoned);
 #pragma unroll 1
-    for (int i = 0; i < self.given.what.ranks; ++i)
-      machine::store_relaxed(&self.control(i).poisoned.word, poisoned);
+    for (int i = 0; i < self.given.what.ranks; ++i) poison_word(&self.control(i).poisoned.word, poisoned);
   }
 };
 

@@ -130,7 +130,12 @@ void communicator::warn_of_wait(const host_wait::subject& what, std::int64_t wai
 
 result communicator::memory_of(const void* send, const void* recv, memory_kind& kind) const {
   kind = memory_kind::host;
-  if (!device_) return {};
+  if (!device_) {
+    if (device_memory_.holds(send) || device_memory_.holds(recv))
+      return error(xylInvalidArgument, "%s is in device memory, which this communicator cannot use: %s",
+                   device_memory_.holds(send) ? "send" : "recv", no_device_reason_.c_str());
+    return {};
+  }
   const memory_kind sending = device_->classify(send), receiving = device_->classify(recv);
   for (const auto& [k, which] : {std::pair{sending, "send"}, std::pair{receiving, "recv"}})
     if (k == memory_kind::other_device)

@@ -10,6 +10,7 @@
 
 #include "base/parameters.hpp"
 #include "comm/selection.hpp"
+#include "exec/device_memory_check.hpp"
 #include "exec/device_side.hpp"
 #include "exec/host_packet.hpp"
 #include "peer/peer_group.hpp"
@@ -62,6 +63,7 @@ class communicator {
 
   int device_number_ = -1;
   std::string no_device_reason_;
+  device_memory_check device_memory_;
   std::unique_ptr<device_side> device_;
 
   std::mutex lock_;

@@ -62,6 +62,9 @@ result communicator::connect_device() {
     agreed = error(xylSystemError, "too many ranks share one GPU: not one block of each fits on it at the same time");
   if (!agreed.ok()) {
     no_device_reason_ = agreed.text();
+    // Nobody's memory is freed before everybody has let go of it.
+    if (device_) device_->disconnect();
+    XYL_TRY(peers_->agree({}));
     device_.reset();
     log_line(log_level::warn, rank_, "device memory cannot be used: %s; host memory still works",
              no_device_reason_.c_str());

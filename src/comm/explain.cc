@@ -49,8 +49,11 @@ bool read_record(const control_block& control, deadline until, give_up_record& o
 }  // namespace
 
 xylResult_t code_for(std::uint64_t poison_word, int rank) {
-  const auto code = static_cast<xylResult_t>(poison::code(poison_word));
-  return code == xylTimeout && poison::culprit(poison_word) == rank ? xylRemoteError : code;
+  const int code = poison::code(poison_word);
+  // A peer wrote the word: what is no error code is not passed on as one.
+  if (code < xylUnhandledCudaError || code > xylTimeout) return xylInternalError;
+  const bool late_itself = code == xylTimeout && poison::culprit(poison_word) == rank;
+  return late_itself ? xylRemoteError : static_cast<xylResult_t>(code);
 }
 
 result explain_poison(std::uint64_t word, std::span<const control_block* const> controls, int rank,

@@ -175,6 +175,21 @@ TEST_F(device, pinned_memory_is_device_memory_and_mixing_with_host_memory_is_ref
   });
 }
 
+TEST_F(device, pointer_given_to_a_communicator_without_a_device_is_refused_with_the_reason) {
+  ::setenv("XYLEM_GPU", "never", 1);
+  const auto ends = forked_ranks(2, [&](int rank, meeting& m) {
+    choose_device(rank);
+    const buffer in(pattern(rank, 100)), out(std::vector<float>(100, 7));
+    test_communicator comm(2, rank, m);
+    ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
+    EXPECT_EQ(xylAllReduce(in.data(), out.data(), 100, xylFloat32, xylSum, comm, nullptr), xylInvalidArgument);
+    EXPECT_NE(std::strstr(xylGetLastError(comm), "XYLEM_GPU=never"), nullptr) << xylGetLastError(comm);
+    EXPECT_EQ(xylBarrier(comm), xylSuccess);
+  });
+  ::unsetenv("XYLEM_GPU");
+  for (const auto& end : ends) EXPECT_TRUE(end.good()) << end.text();
+}
+
 // Until the communicator reports something; the streams must become idle by themselves.
 xylResult_t call_until_error(xylComm_t comm, const buffer& in, const buffer& out, cudaStream_t stream) {
   for (;;) {
