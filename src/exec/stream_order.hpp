@@ -3,7 +3,8 @@
 // Keeps one communicator's launches in one order although their streams differ. Eager launches follow each other;
 // within one capture launches follow each other; a capture and what is outside it have no order that a recorded
 // event could give (mixing them would break the capture, or replay a wait for something long past), so none is
-// made: a graph launched beside other work of the same communicator is found by the kernels and reported.
+// made: a graph launched beside other work of the same communicator is a mistake of the program, which the kernels report
+// if a launch begins while another has entered with all its blocks.
 #pragma once
 
 #include <cstdint>
