@@ -105,11 +105,22 @@ call_record communicator::record_of(collective what, std::size_t count, int type
   return r;
 }
 
-result communicator::explain(const call_record& mine) const {
+result communicator::explain(const call_record& mine) {
+  const std::uint64_t word = waits_->poison_word();
+  if (word == explained_word_ && !explanation_.ok())
+    return error(explanation_.code(), "%s #%llu was not begun, because of an earlier call: %s",
+                 describe_call(mine).c_str(), static_cast<unsigned long long>(calls_), explanation_.text().c_str());
   std::vector<const control_block*> controls;
   for (int r = 0; r < ranks_; ++r) controls.push_back(reinterpret_cast<const control_block*>(peers_->workspace(r)));
-  return explain_poison(waits_->poison_word(), controls, rank_, mine, calls_,
-                        [this](int peer) { return peers_->describe(peer); });
+  result why = explain_poison(word, controls, rank_, mine, calls_, [this](int peer) { return peers_->describe(peer); });
+  explanation_ = result(why.code(), why.text());
+  explained_word_ = word;
+  return why;
+}
+
+result communicator::leave_host_call() {
+  waits_->note_call();
+  return explain(host_call_.record);
 }
 
 void communicator::warn_of_wait(const host_wait::subject& what, std::int64_t waited_ns) const {
@@ -186,7 +197,7 @@ result communicator::all_reduce_host(const void* send, void* recv, std::size_t c
       case algorithm::two_shot: good = two_shot_allreduce(*space_, c, ranged); break;
       case algorithm::ring: good = ring_allreduce(*space_, c, ranged); break;
     }
-    if (!good) return explain(c.record);
+    if (!good) return leave_host_call();
     done += c.count;
   } while (done < count);
   return {};
@@ -197,7 +208,7 @@ result communicator::barrier() {
   ++calls_;
   host_call_.record = record_of(collective::barrier, 0, 0, 0, false);
   host_call_.fingerprint = fingerprint(host_call_.record);
-  if (!xyl::barrier(*space_, host_call_)) return explain(host_call_.record);
+  if (!xyl::barrier(*space_, host_call_)) return leave_host_call();
   return {};
 }
 

@@ -45,7 +45,8 @@ class communicator {
   result memory_of(const void* send, const void* recv, memory_kind& kind) const;
   call_record record_of(collective what, std::size_t count, int type, int op, bool device) const;
   // The sentence for why this communicator is out of service.
-  result explain(const call_record& mine) const;
+  result explain(const call_record& mine);
+  result leave_host_call();
   void warn_of_wait(const host_wait::subject& what, std::int64_t waited_ns) const;
 
   int ranks_;
@@ -66,6 +67,8 @@ class communicator {
 
   std::mutex lock_;
   std::uint64_t calls_ = 0;
+  std::uint64_t explained_word_ = 0;  // the poison that explanation_ is of: later calls repeat it
+  result explanation_;
 };
 
 }  // namespace xyl

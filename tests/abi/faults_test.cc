@@ -136,6 +136,32 @@ TEST(mismatched_call, of_any_kind_is_invalid_usage_and_both_calls_are_named) {
     });
 }
 
+// Six of eight ranks come to the call too late to see for themselves. Nobody waits for each of them in turn.
+TEST(mismatched_call, is_explained_at_once_by_late_ranks_too_and_later_calls_do_not_claim_to_have_differed) {
+  constexpr int ranks = 8;
+  const auto ends = forked_ranks(ranks, [&](int rank, meeting& m) {
+    test_communicator comm(ranks, rank, m);
+    ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
+    std::vector<float> data(101, 1.0f);
+    for (const bool late : {false, true}) {
+      if (late == (rank > 0 && rank < ranks - 1)) {
+        const std::int64_t began = now_ns();
+        EXPECT_EQ(xylAllReduce(data.data(), data.data(), rank == 0 ? 100 : 101, xylFloat32, xylSum, comm, nullptr),
+                  xylInvalidUsage);
+        EXPECT_LT(now_ns() - began, 600'000'000);
+        EXPECT_TRUE(says(xylGetLastError(comm), "allreduce of 100")) << xylGetLastError(comm);
+        EXPECT_TRUE(says(xylGetLastError(comm), "allreduce of 101")) << xylGetLastError(comm);
+      }
+      m.wait();
+    }
+    EXPECT_EQ(xylBarrier(comm), xylInvalidUsage);
+    EXPECT_TRUE(says(xylGetLastError(comm), "barrier #2 was not begun")) << xylGetLastError(comm);
+    EXPECT_FALSE(says(xylGetLastError(comm), "called barrier")) << xylGetLastError(comm);
+    m.wait();
+  });
+  for (const auto& end : ends) EXPECT_TRUE(end.good()) << end.text();
+}
+
 TEST(rank_that_never_comes, is_a_timeout_that_names_it) {
   const environment limit("XYLEM_TIMEOUT", "0.5");
   for (int ranks : {2, 4}) {
