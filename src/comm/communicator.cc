@@ -81,6 +81,8 @@ result communicator::agree_on_selection() {
   std::vector<selection> all(static_cast<std::size_t>(ranks_));
   XYL_TRY(peers_->exchange(&selection_, all.data(), sizeof selection_));
   selection_ = all[0];
+  if (!selection_.plausible(static_cast<std::uint32_t>(ranks_)))
+    return error(xylInvalidUsage, "the allgather delivered something else than rank 0's choice of algorithms");
   selection_hash_ = selection_.hash();
   return {};
 }
