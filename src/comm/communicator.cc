@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <vector>
 
 #include "base/log.hpp"
@@ -33,29 +34,38 @@ int polls_for(int ranks) {
   return known && ranks > CPU_COUNT(&usable) ? crowded_polls : wait_limits{}.polls_before_yielding;
 }
 
+template <class F>
+result or_out_of_memory(F step) {
+  try {
+    return step();
+  } catch (const std::bad_alloc&) {
+    return error(xylSystemError, "out of memory");
+  }
+}
+
 }  // namespace
 
 result communicator::create(int ranks, int rank, const allgather_function& exchange,
                             std::unique_ptr<communicator>& out) {
   parameters p;
-  result read = read_parameters(::environ, p);
+  result read = or_out_of_memory([&] { return read_parameters(::environ, p); });
   if (read.ok()) set_log_level(p.debug);
   release_retired();
   // Also with a wrong environment the others are joined, so that they learn of it instead of waiting.
   std::unique_ptr<communicator> c(new communicator(ranks, rank, p));
-  XYL_TRY(c->connect_host(exchange));
-  XYL_TRY(c->peers_->agree(std::move(read)));
+  layout map = layout::make(static_cast<std::uint32_t>(ranks), 1, host_packet_bytes, host_bulk_bytes);
+  map.spread = host_spread_bytes;
+  XYL_TRY(peer_group::create(rank, exchange, map, c->peers_));
+  // Nor may a lack of memory between two exchanges keep this rank from the next.
+  result ready = or_out_of_memory([&] { return c->connect_host(map); });
+  XYL_TRY(c->peers_->agree(read.ok() ? std::move(ready) : std::move(read)));
   XYL_TRY(c->connect_device());
   XYL_TRY(c->agree_on_selection());
   out = std::move(c);
   return {};
 }
 
-result communicator::connect_host(const allgather_function& exchange) {
-  layout map = layout::make(static_cast<std::uint32_t>(ranks_), 1, host_packet_bytes, host_bulk_bytes);
-  map.spread = host_spread_bytes;
-  XYL_TRY(peer_group::create(rank_, exchange, map, peers_));
-
+result communicator::connect_host(const layout& map) {
   host_call_.rank = rank_;
   host_call_.ranks = ranks_;
   host_call_.map = map;
@@ -78,9 +88,8 @@ result communicator::connect_host(const allgather_function& exchange) {
 
 result communicator::agree_on_selection() {
   selection_ = selection::defaults(ranks_, parameters_, selection_.max_blocks);
-  std::vector<selection> all(static_cast<std::size_t>(ranks_));
-  XYL_TRY(peers_->exchange(&selection_, all.data(), sizeof selection_));
-  selection_ = all[0];
+  XYL_TRY(peers_->exchange(&selection_, all_selections_.data(), sizeof selection_));
+  selection_ = all_selections_[0];
   if (!selection_.plausible(static_cast<std::uint32_t>(ranks_)))
     return error(xylInvalidUsage, "the allgather delivered something else than rank 0's choice of algorithms");
   selection_hash_ = selection_.hash();

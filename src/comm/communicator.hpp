@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/parameters.hpp"
 #include "comm/selection.hpp"
@@ -33,9 +34,14 @@ class communicator {
   int device() const { return device_ ? device_number_ : -1; }
 
  private:
-  communicator(int ranks, int rank, const parameters& p) : ranks_(ranks), rank_(rank), parameters_(p) {}
+  communicator(int ranks, int rank, const parameters& p)
+      : ranks_(ranks),
+        rank_(rank),
+        parameters_(p),
+        all_selections_(static_cast<std::size_t>(ranks)),
+        devices_(static_cast<std::size_t>(ranks)) {}
 
-  result connect_host(const allgather_function& exchange);
+  result connect_host(const layout& map);
   result connect_device();
   result agree_on_selection();
 
@@ -54,6 +60,9 @@ class communicator {
   parameters parameters_;
   selection selection_{};
   std::uint64_t selection_hash_ = 0;
+  // Room for exchanges, there before the first of them: a rank without memory must still come to the others.
+  std::vector<selection> all_selections_;
+  std::vector<std::int32_t> devices_;
 
   std::unique_ptr<peer_group> peers_;
   std::unique_ptr<host_wait> waits_;
