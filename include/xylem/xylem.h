@@ -127,9 +127,9 @@ xylResult_t xylCommDevice(xylComm_t comm, int *device);
  * send, recv: `count` elements of `type`, aligned to the element type; both in host memory, or both reachable by
  *   this communicator's device (device, pinned or managed memory). recv == send is in place; other overlap is
  *   an error of the caller. count may be 0 and may pass 2^31.
- * Arithmetic: 8- and 16-bit floating-point types accumulate in fp32. One-shot and two-shot algorithms add in rank
- *   order and round once per element; a ring adds in its own order and rounds after each rank. Results in the 8-bit
- *   types that are too large, infinities included, become the largest finite value.
+ * Arithmetic: 8- and 16-bit floating-point types accumulate in fp32. All algorithms add in rank order and round once
+ *   per element, except that a ring (XYLEM_ALGO=ring only) adds in its own order and rounds after each rank. Results in
+ *   the 8-bit types that are too large, infinities included, become the largest finite value.
  * Stream: host buffers: returns when recv is complete; `stream` is ignored and not waited for. Device buffers:
  *   the work is enqueued on `stream`, may be captured into a CUDA graph, and errors of it appear in
  *   xylCommGetAsyncError and in later calls.

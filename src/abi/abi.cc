@@ -40,6 +40,14 @@ xylResult_t guarded(xylComm_t comm, F f) noexcept {
     } catch (...) {
       return xylInternalError;
     }
+  } catch (...) {
+    // Nothing of ours: the caller's allgather can throw anything.
+    try {
+      return finish(comm, xyl::error(xylInternalError, "an exception that is not a std::exception came, as from the "
+                                                       "caller's allgather"));
+    } catch (...) {
+      return xylInternalError;
+    }
   }
 }
 

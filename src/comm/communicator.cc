@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <vector>
 
 #include "base/log.hpp"
@@ -39,29 +40,38 @@ result choose_polls(const peer_group& peers, int& polls) {
   return {};
 }
 
+template <class F>
+result or_out_of_memory(F step) {
+  try {
+    return step();
+  } catch (const std::bad_alloc&) {
+    return error(xylSystemError, "out of memory");
+  }
+}
+
 }  // namespace
 
 result communicator::create(int ranks, int rank, const allgather_function& exchange,
                             std::unique_ptr<communicator>& out) {
   parameters p;
-  result read = read_parameters(::environ, p);
+  result read = or_out_of_memory([&] { return read_parameters(::environ, p); });
   if (read.ok()) set_log_level(p.debug);
   release_retired();
   // Also with a wrong environment the others are joined, so that they learn of it instead of waiting.
   std::unique_ptr<communicator> c(new communicator(ranks, rank, p));
-  XYL_TRY(c->connect_host(exchange));
-  XYL_TRY(c->peers_->agree(std::move(read)));
+  layout map = layout::make(static_cast<std::uint32_t>(ranks), 1, host_packet_bytes, host_bulk_bytes);
+  map.spread = host_spread_bytes;
+  XYL_TRY(peer_group::create(rank, exchange, map, c->peers_));
+  // Nor may a lack of memory between two exchanges keep this rank from the next.
+  result ready = or_out_of_memory([&] { return c->connect_host(map); });
+  XYL_TRY(c->peers_->agree(read.ok() ? std::move(ready) : std::move(read)));
   XYL_TRY(c->connect_device());
   XYL_TRY(c->agree_on_selection());
   out = std::move(c);
   return {};
 }
 
-result communicator::connect_host(const allgather_function& exchange) {
-  layout map = layout::make(static_cast<std::uint32_t>(ranks_), 1, host_packet_bytes, host_bulk_bytes);
-  map.spread = host_spread_bytes;
-  XYL_TRY(peer_group::create(rank_, exchange, map, peers_));
-
+result communicator::connect_host(const layout& map) {
   host_call_.rank = rank_;
   host_call_.ranks = ranks_;
   host_call_.map = map;
@@ -85,9 +95,10 @@ result communicator::connect_host(const allgather_function& exchange) {
 
 result communicator::agree_on_selection() {
   selection_ = selection::defaults(ranks_, parameters_, selection_.max_blocks);
-  std::vector<selection> all(static_cast<std::size_t>(ranks_));
-  XYL_TRY(peers_->exchange(&selection_, all.data(), sizeof selection_));
-  selection_ = all[0];
+  XYL_TRY(peers_->exchange(&selection_, all_selections_.data(), sizeof selection_));
+  selection_ = all_selections_[0];
+  if (!selection_.plausible(static_cast<std::uint32_t>(ranks_)))
+    return error(xylInvalidUsage, "the allgather delivered something else than rank 0's choice of algorithms");
   selection_hash_ = selection_.hash();
   return {};
 }
@@ -113,11 +124,22 @@ call_record communicator::record_of(collective what, std::size_t count, int type
   return r;
 }
 
-result communicator::explain(const call_record& mine) const {
+result communicator::explain(const call_record& mine) {
+  const std::uint64_t word = waits_->poison_word();
+  if (word == explained_word_ && !explanation_.ok())
+    return error(explanation_.code(), "%s #%llu was not begun, because of an earlier call: %s",
+                 describe_call(mine).c_str(), static_cast<unsigned long long>(calls_), explanation_.text().c_str());
   std::vector<const control_block*> controls;
   for (int r = 0; r < ranks_; ++r) controls.push_back(reinterpret_cast<const control_block*>(peers_->workspace(r)));
-  return explain_poison(waits_->poison_word(), controls, rank_, mine, calls_,
-                        [this](int peer) { return peers_->describe(peer); });
+  result why = explain_poison(word, controls, rank_, mine, calls_, [this](int peer) { return peers_->describe(peer); });
+  explanation_ = result(why.code(), why.text());
+  explained_word_ = word;
+  return why;
+}
+
+result communicator::leave_host_call() {
+  waits_->note_call();
+  return explain(host_call_.record);
 }
 
 void communicator::warn_of_wait(const host_wait::subject& what, std::int64_t waited_ns) const {
@@ -200,7 +222,7 @@ result communicator::all_reduce_host(const void* send, void* recv, std::size_t c
       case algorithm::two_shot: good = two_shot_allreduce(*space_, c, ranged); break;
       case algorithm::ring: good = ring_allreduce(*space_, c, ranged); break;
     }
-    if (!good) return explain(c.record);
+    if (!good) return leave_host_call();
     done += c.count;
   } while (done < count);
   return {};
@@ -211,7 +233,7 @@ result communicator::barrier() {
   ++calls_;
   host_call_.record = record_of(collective::barrier, 0, 0, 0, false);
   host_call_.fingerprint = fingerprint(host_call_.record);
-  if (!xyl::barrier(*space_, host_call_)) return explain(host_call_.record);
+  if (!xyl::barrier(*space_, host_call_)) return leave_host_call();
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/parameters.hpp"
 #include "comm/selection.hpp"
@@ -34,9 +35,14 @@ class communicator {
   int device() const { return device_ ? device_number_ : -1; }
 
  private:
-  communicator(int ranks, int rank, const parameters& p) : ranks_(ranks), rank_(rank), parameters_(p) {}
+  communicator(int ranks, int rank, const parameters& p)
+      : ranks_(ranks),
+        rank_(rank),
+        parameters_(p),
+        all_selections_(static_cast<std::size_t>(ranks)),
+        devices_(static_cast<std::size_t>(ranks)) {}
 
-  result connect_host(const allgather_function& exchange);
+  result connect_host(const layout& map);
   result connect_device();
   result agree_on_selection();
 
@@ -46,7 +52,8 @@ class communicator {
   result memory_of(const void* send, const void* recv, memory_kind& kind) const;
   call_record record_of(collective what, std::size_t count, int type, int op, bool device) const;
   // The sentence for why this communicator is out of service.
-  result explain(const call_record& mine) const;
+  result explain(const call_record& mine);
+  result leave_host_call();
   void warn_of_wait(const host_wait::subject& what, std::int64_t waited_ns) const;
 
   int ranks_;
@@ -54,6 +61,9 @@ class communicator {
   parameters parameters_;
   selection selection_{};
   std::uint64_t selection_hash_ = 0;
+  // Room for exchanges, there before the first of them: a rank without memory must still come to the others.
+  std::vector<selection> all_selections_;
+  std::vector<std::int32_t> devices_;
 
   std::unique_ptr<peer_group> peers_;
   std::unique_ptr<host_wait> waits_;
@@ -68,6 +78,8 @@ class communicator {
 
   std::mutex lock_;
   std::uint64_t calls_ = 0;
+  std::uint64_t explained_word_ = 0;  // the poison that explanation_ is of: later calls repeat it
+  result explanation_;
 };
 
 }  // namespace xyl

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 #include <vector>
 
 #include "base/log.hpp"
@@ -36,12 +37,15 @@ unsigned co_resident_blocks(const std::vector<device_handle>& all) {
 
 result communicator::connect_device() {
   const std::int32_t mine = parameters_.use_gpu && ranks_ <= device_capacity ? device_side::current_device() : -1;
-  std::vector<std::int32_t> numbers(static_cast<std::size_t>(ranks_));
-  XYL_TRY(peers_->exchange(&mine, numbers.data(), sizeof mine));
-  const auto without = std::find(numbers.begin(), numbers.end(), -1);
-  if (without != numbers.end()) {
-    no_device_reason_ = format_text("rank %d has no CUDA device (or XYLEM_GPU=never, or more than %d ranks)",
-                                    static_cast<int>(without - numbers.begin()), device_capacity);
+  XYL_TRY(peers_->exchange(&mine, devices_.data(), sizeof mine));
+  const auto without = std::find(devices_.begin(), devices_.end(), -1);
+  if (without != devices_.end()) {
+    try {
+      no_device_reason_ = format_text("rank %d has no CUDA device (or XYLEM_GPU=never, or more than %d ranks)",
+                                      static_cast<int>(without - devices_.begin()), device_capacity);
+    } catch (const std::bad_alloc&) {
+      // Only the sentence is missing; the other ranks go on to the next exchange.
+    }
     return {};
   }
   device_number_ = mine;

@@ -34,16 +34,31 @@ const char* describe_phase(phase p) {
 
 namespace {
 
-// A rank's give-up record, once complete; false if it has none until then.
-bool read_record(const control_block& control, deadline until, give_up_record& out) {
+// A rank's give-up record; false if it has none (yet).
+bool read_record(const control_block& control, give_up_record& out) {
   auto& record = const_cast<give_up_record&>(control.gave_up.record);
   // Acquire: the fields were written before 2 was stored with release order.
-  while (std::atomic_ref(record.state).load(std::memory_order_acquire) != 2) {
-    if (until.passed()) return false;
-    ::sched_yield();
-  }
+  if (std::atomic_ref(record.state).load(std::memory_order_acquire) != 2) return false;
   out = record;
   return true;
+}
+
+// The first peer that has written down another call than `mine`: "rank 1 called ...". All ranks together are given a
+// moment for it, since not all of them have come.
+std::string other_call(std::span<const control_block* const> controls, int rank, const call_record& mine) {
+  const deadline until = deadline::in_ms(200);
+  for (;;) {
+    for (std::size_t p = 0; p < controls.size(); ++p) {
+      give_up_record theirs{};
+      if (static_cast<int>(p) == rank || !read_record(*controls[p], theirs)) continue;
+      call_record call_of_peer;
+      std::memcpy(&call_of_peer, theirs.call, sizeof call_of_peer);
+      if (fingerprint(call_of_peer) != fingerprint(mine))
+        return format_text("rank %zu called %s", p, describe_call(call_of_peer).c_str());
+    }
+    if (until.passed()) return {};
+    ::sched_yield();
+  }
 }
 
 }  // namespace
@@ -67,39 +82,32 @@ result explain_poison(std::uint64_t word, std::span<const control_block* const> 
   const std::string call = describe_call(mine);
   const auto number = static_cast<unsigned long long>(call_number);
   give_up_record own{};
-  const bool recorded = read_record(*controls[static_cast<std::size_t>(rank)], deadline::in_ns(0), own);
+  const bool recorded = read_record(*controls[static_cast<std::size_t>(rank)], own);
 
   if (code == xylTimeout && culprit == rank)
     return error(code_for(word, rank),
                  "the others waited for rank %d until XYLEM_TIMEOUT passed and went on without it; it leaves %s #%llu", rank,
                  call.c_str(), number);
   if (code == xylTimeout) {
+    if (recorded && own.code == xylTimeout && own.waited_in == phase::header)
+      return error(code, "rank %d waited for %s in %s #%llu until XYLEM_TIMEOUT passed: it never arrived", rank,
+                   who.c_str(), call.c_str(), number);
     if (recorded && own.code == xylTimeout)
-      return error(code, "rank %d waited for %s in %s #%llu until XYLEM_TIMEOUT passed: no %s came", rank, who.c_str(),
-                   call.c_str(), number, describe_phase(own.waited_in));
+      return error(code, "rank %d waited for %s in %s #%llu until XYLEM_TIMEOUT passed: its %s did not come", rank,
+                   who.c_str(), call.c_str(), number, describe_phase(own.waited_in));
     return error(code, "a rank waited for %s until XYLEM_TIMEOUT passed and gave up; rank %d leaves %s #%llu with it",
                  who.c_str(), rank, call.c_str(), number);
   }
   if (code == xylInvalidUsage) {
-    // A peer that saw the mismatch too has written down what it was called with. Most may have seen only the poison
-    // and never will: the patience is for all together.
-    const deadline patience = deadline::in_ms(200);
-    std::string others;
-    for (std::size_t p = 0; p < controls.size() && others.empty(); ++p) {
-      give_up_record theirs{};
-      if (static_cast<int>(p) == rank || !read_record(*controls[p], patience, theirs)) continue;
-      call_record call_of_peer;
-      std::memcpy(&call_of_peer, theirs.call, sizeof call_of_peer);
-      if (fingerprint(call_of_peer) != fingerprint(mine))
-        others = format_text("; rank %zu called %s", p, describe_call(call_of_peer).c_str());
-    }
+    std::string others = other_call(controls, rank, mine);
+    if (!others.empty()) others = "; " + others;
     return error(code, "the ranks' calls differ: rank %d called %s (#%llu)%s; the communicator is out of service", rank,
                  call.c_str(), number, others.c_str());
   }
   if (code == xylRemoteError)
     return error(code, "%s died, aborted or left; rank %d leaves %s #%llu", who.c_str(), rank, call.c_str(), number);
-  return error(code, "%s took the communicator out of service (%d); rank %d leaves %s #%llu", who.c_str(),
-               static_cast<int>(code), rank, call.c_str(), number);
+  return error(code_for(word, rank), "%s took the communicator out of service (%d); rank %d leaves %s #%llu",
+               who.c_str(), static_cast<int>(code), rank, call.c_str(), number);
 }
 
 }  // namespace xyl

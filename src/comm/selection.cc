@@ -58,6 +58,11 @@ std::uint64_t selection::hash() const {
   return h;
 }
 
+bool selection::plausible(std::uint32_t of_ranks) const {
+  return ranks == of_ranks && (forced == automatic || forced < static_cast<std::uint32_t>(algorithms)) &&
+         host.chunk_bytes != 0 && device.chunk_bytes != 0 && reserved == 0;
+}
+
 std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes) {
   const std::uint64_t ranks = map.ranks;
   std::uint64_t held = 0;

@@ -40,6 +40,8 @@ struct selection {
   // The blocks that `bytes` of a chunk are spread over.
   unsigned blocks_for(algorithm how, std::uint64_t bytes) const;
   std::uint64_t hash() const;
+  // Whether this can be what a rank of `of_ranks` filled in: it came through the caller's allgather.
+  bool plausible(std::uint32_t of_ranks) const;
 };
 
 // The most elements of one chunk: what the workspace holds and what the table says. A multiple of whole units.

@@ -25,7 +25,7 @@ std::uint64_t host_wait::poison_word() const {
   return std::atomic_ref(controls_[static_cast<std::size_t>(rank_)]->poisoned.word).load(std::memory_order_acquire);
 }
 
-void host_wait::give_up(xylResult_t code, const subject& what, std::uint64_t seen) {
+void host_wait::record(xylResult_t code, const subject& what, std::uint64_t seen) {
   give_up_record& r = controls_[static_cast<std::size_t>(rank_)]->gave_up.record;
   std::uint32_t empty = 0;
   // Relaxed: this only elects the writer (a kernel of this rank may compete); the content is published below.
@@ -40,9 +40,15 @@ void host_wait::give_up(xylResult_t code, const subject& what, std::uint64_t see
     // Release: a reader (a peer that explains a mismatch) that sees 2 sees the fields.
     std::atomic_ref(r.state).store(2, std::memory_order_release);
   }
+}
+
+void host_wait::give_up(xylResult_t code, const subject& what, std::uint64_t seen) {
+  record(code, what, seen);
   const std::uint64_t reason = poison::pack(code, what.whom.peer, what.epoch);
   for (control_block* control : controls_) poison_control(*control, reason);
 }
+
+void host_wait::note_call() { record(xylSuccess, {{rank_, phase::none}, 0, 0}, 0); }
 
 bool host_wait::until_slowly(const ready_function& ready, const subject& what, const std::uint64_t& seen) {
   const std::int64_t start = now_ns();

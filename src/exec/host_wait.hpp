@@ -64,8 +64,12 @@ class host_wait {
   // Records why (the first reason of this rank stays) and poisons every rank.
   void give_up(xylResult_t code, const subject& what, std::uint64_t seen);
 
+  // Writes down which call this rank leaves because another gave up: peers may want to print it. The first record stays.
+  void note_call();
+
  private:
   using ready_function = std::function<bool()>;
+  void record(xylResult_t code, const subject& what, std::uint64_t seen);
   bool until_slowly(const ready_function& ready, const subject& what, const std::uint64_t& seen);
 
   std::vector<control_block*> controls_;

@@ -44,12 +44,11 @@ result service::acquire(std::shared_ptr<service>& out) {
                  "Xylem before it calls exec",
                  static_cast<int>(::getpid()), static_cast<int>(owner));
   instance_process.store(::getpid(), std::memory_order_relaxed);
-  // Declared before the lock, so that one that could not start is destroyed after it: its destructor takes the lock.
-  std::shared_ptr<service> made;
+  // Made before the lock is taken, and so destroyed after it, wherever this ends: the destructor takes the lock.
+  std::shared_ptr<service> made(new service);
   const std::lock_guard lock(instance_guard);
   out = instance.lock();
   if (out) return {};
-  made.reset(new service);
   XYL_TRY(made->start());
   // Again, since the last user of the one before may have cleared it since.
   instance_process.store(::getpid(), std::memory_order_relaxed);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -134,6 +135,32 @@ TEST(mismatched_call, of_any_kind_is_invalid_usage_and_both_calls_are_named) {
           << xylGetLastError(comm);
       for (float x : out) ASSERT_EQ(x, 7.0f);
     });
+}
+
+// Six of eight ranks come to the call too late to see for themselves. Nobody waits for each of them in turn.
+TEST(mismatched_call, is_explained_at_once_by_late_ranks_too_and_later_calls_do_not_claim_to_have_differed) {
+  constexpr int ranks = 8;
+  const auto ends = forked_ranks(ranks, [&](int rank, meeting& m) {
+    test_communicator comm(ranks, rank, m);
+    ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
+    std::vector<float> data(101, 1.0f);
+    for (const bool late : {false, true}) {
+      if (late == (rank > 0 && rank < ranks - 1)) {
+        const std::int64_t began = now_ns();
+        EXPECT_EQ(xylAllReduce(data.data(), data.data(), rank == 0 ? 100 : 101, xylFloat32, xylSum, comm, nullptr),
+                  xylInvalidUsage);
+        EXPECT_LT(now_ns() - began, 600'000'000);
+        EXPECT_TRUE(says(xylGetLastError(comm), "allreduce of 100")) << xylGetLastError(comm);
+        EXPECT_TRUE(says(xylGetLastError(comm), "allreduce of 101")) << xylGetLastError(comm);
+      }
+      m.wait();
+    }
+    EXPECT_EQ(xylBarrier(comm), xylInvalidUsage);
+    EXPECT_TRUE(says(xylGetLastError(comm), "barrier #2 was not begun")) << xylGetLastError(comm);
+    EXPECT_FALSE(says(xylGetLastError(comm), "called barrier")) << xylGetLastError(comm);
+    m.wait();
+  });
+  for (const auto& end : ends) EXPECT_TRUE(end.good()) << end.text();
 }
 
 TEST(rank_that_never_comes, is_a_timeout_that_names_it) {
@@ -277,6 +304,46 @@ TEST(initialisation, with_an_allgather_that_fails_is_an_error) {
     EXPECT_STRNE(xylGetLastError(nullptr), "");
   });
   EXPECT_TRUE(ends[0].good()) << ends[0].text();
+}
+
+TEST(initialisation, with_an_allgather_that_throws_an_int_is_an_error) {
+  const auto ends = forked_processes(1, [](int) {
+    xylComm_t comm = nullptr;
+    const auto gather = [](void*, const void*, void*, std::size_t) -> int { throw 42; };
+    EXPECT_EQ(xylCommInitOob(&comm, 2, 0, gather, nullptr), xylInternalError);
+    EXPECT_TRUE(says(xylGetLastError(nullptr), "allgather")) << xylGetLastError(nullptr);
+  });
+  EXPECT_TRUE(ends[0].good()) << ends[0].text();
+}
+
+// The last exchange (rank 0's choice of algorithms) is garbled on one rank: an error, never a call that does nothing and
+// says that all is well. In between, garbage would leave the ranks in different exchanges.
+TEST(initialisation, with_an_allgather_that_delivers_garbage_never_ends_in_wrong_sums) {
+  struct garbling {
+    std::function<int(const void*, void*, std::size_t)> gather;
+    int left;
+    int fill;
+  };
+  for (int at : {0, 6})
+    for (int fill : {0x00, 0x5a, 0xff}) {
+      const auto ends = forked_ranks(2, [&](int rank, meeting& m) {
+        garbling context{m.allgather(rank), rank == 1 ? at : -1, fill};
+        const auto gather = [](void* self, const void* send, void* recv, std::size_t bytes) {
+          auto& g = *static_cast<garbling*>(self);
+          const int failed = g.gather(send, recv, bytes);
+          if (g.left-- == 0) std::memset(recv, g.fill, 2 * bytes);
+          return failed;
+        };
+        xylComm_t comm = nullptr;
+        if (xylCommInitOob(&comm, 2, rank, gather, &context) != xylSuccess) return m.break_up();
+        float x = 1.0f;
+        if (xylAllReduce(&x, &x, 1, xylFloat32, xylSum, comm, nullptr) == xylSuccess) {
+          EXPECT_EQ(x, 2.0f);
+        }
+        EXPECT_EQ(xylCommDestroy(comm), xylSuccess);
+      });
+      for (const auto& end : ends) EXPECT_TRUE(end.good()) << at << ": " << end.text();
+    }
 }
 
 // Wherever the descriptors run out, the rank comes back, and its peers learn of it.
