@@ -15,22 +15,46 @@ namespace xyl {
 // Peers looked at together where the number of ranks is not a constant.
 inline constexpr int packet_batch = 4;
 
-// Combines unit `u` of ranks [first, first + N) into acc, in rank order; this rank's own comes from `own`.
-template <int N, class S, class Call, class R>
-XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ranks, std::uint64_t u,
-                           std::uint64_t own, typename R::accumulator (&acc)[R::per_word]) {
+// Waits for unit `u` of ranks [first, first + N); words[i] becomes rank first + i's, this rank's own stays. With
+// Headers the peers' headers are awaited too, in the same round of loads, and every lane convinces itself that the
+// calls fit together: then no barrier has to carry one lane's verdict to the others.
+template <int N, bool Headers, class S, class Call>
+XYL_FN bool get_packets(S& s, const Call& c, int first, int ranks, std::uint64_t u, std::uint64_t (&words)[N]) {
   const unsigned slot = c.map.slot(s.epoch());
-  const line* lines[N];
-  std::uint64_t words[N];
+  constexpr int lines_in_all = Headers ? 2 * N : N;
+  const line* lines[lines_in_all];
+  std::uint64_t got[lines_in_all];
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     const int p = first + i;
-    words[i] = own;
-    lines[i] = p == c.rank || p >= ranks
-                   ? nullptr
-                   : at<const line>(c, c.rank, c.map.packet_offset(slot, static_cast<unsigned>(p), u));
+    const bool is_peer = p != c.rank && p < ranks;
+    const auto source = static_cast<unsigned>(p);
+    got[i] = words[i];
+    lines[i] = is_peer ? at<const line>(c, c.rank, c.map.packet_offset(slot, source, u)) : nullptr;
+    if constexpr (Headers) {
+      got[N + i] = c.fingerprint;
+      lines[N + i] = is_peer ? at<const line>(c, c.rank, c.map.header_offset(slot, source)) : nullptr;
+    }
   }
-  if (!s.template get_all<N>(lines, packet_epoch(s.epoch()), words, waiting{first, phase::packet})) return false;
+  if (!s.template get_all<lines_in_all>(lines, packet_epoch(s.epoch()), got, waiting{first, phase::packet, N}))
+    return false;
+  bool good = true;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    words[i] = got[i];
+    if constexpr (Headers) good = good && got[N + i] == c.fingerprint;
+  }
+  return good;
+}
+
+// Combines unit `u` of ranks [first, first + N) into acc, in rank order; this rank's own comes from `own`.
+template <int N, bool Headers, class S, class Call, class R>
+XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ranks, std::uint64_t u,
+                           std::uint64_t own, typename R::accumulator (&acc)[R::per_word]) {
+  std::uint64_t words[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) words[i] = own;
+  if (!get_packets<N, Headers>(s, c, first, ranks, u, words)) return false;
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     typename R::accumulator value[R::per_word];
@@ -97,21 +121,26 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
     }
   }
 
-  // The headers are checked beside the first unit, so that the two waits overlap; nothing is stored before all lanes
-  // agree.
+  // Few peers and many lanes: each lane looks at the headers beside its packets. Else the lanes agree once, after their
+  // first unit, so that the waits for headers and packets overlap. Either way nothing is stored before, and the last
+  // lanes refuse what does not fit together: packets may never come then.
+  constexpr bool each_lane_checks = R::ranks == 2 && !is_single_lane<S>;
   if (!join(s)) return false;
   bool good = check_headers(s, c);
-  bool agreed = false;
+  bool agreed = each_lane_checks;
   for (std::uint64_t first = mine.begin; first < mine.end || !agreed; first += s.lanes()) {
     const std::uint64_t u = first + s.lane();
     typename R::accumulator acc[R::per_word] = {};
     if (good && u < mine.end) {
       const std::uint64_t word = own(u);
       if constexpr (R::ranks != 0) {
-        good = reduce_packets<R::ranks>(s, c, red, 0, R::ranks, u, word, acc);
+        // Once seen, headers need not be looked at again.
+        good = each_lane_checks && first == mine.begin
+                   ? reduce_packets<R::ranks, each_lane_checks>(s, c, red, 0, R::ranks, u, word, acc)
+                   : reduce_packets<R::ranks, false>(s, c, red, 0, R::ranks, u, word, acc);
       } else {
         for (int p = 0; p < ranks && good; p += packet_batch)
-          good = reduce_packets<packet_batch>(s, c, red, p, ranks, u, word, acc);
+          good = reduce_packets<packet_batch, false>(s, c, red, p, ranks, u, word, acc);
       }
     }
     if (!agreed) {

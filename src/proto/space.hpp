@@ -16,7 +16,7 @@
 //   put(l, d, e)       the 8 bytes d, each half with e in one atomic 8-byte word; no order with anything else in this
 //                      launch, except in a space of single lanes (below)
 //   get_all<N>(l, e, d, w)  waits until N lines carry e (null lines are skipped), all loads issued before any is tested;
-//                      d receives their payloads; false if it gave up. Line i's peer is w.peer + i
+//                      d receives their payloads; false if it gave up. Line i's peer is w.peer + i % w.peers
 //   refuse(w, want, saw)    a peer's header names another call: take the communicator out of service
 //   load16/store16     16 bytes of this rank's or peers' memory, 16-byte aligned; load_peer16 for memory that peers
 //                      write (never through a non-coherent path)
@@ -49,14 +49,16 @@ namespace xyl {
 struct waiting {
   int peer;
   phase what;
+  int peers = 1 << 16;  // several lines of each of so many peers follow each other
 
-  XYL_FN waiting of_line(int i) const { return {peer + i, what}; }
+  XYL_FN waiting of_line(int i) const { return {peer + i % peers, what}; }
 };
 
 struct alignas(16) unit16 {
   std::uint32_t word[4];
 };
 
+// Says whether a space is one of single lanes.
 template <class S>
 inline constexpr bool is_single_lane = requires { requires S::single_lane; };
 
