@@ -27,19 +27,6 @@ constexpr std::uint64_t host_spread_bytes = 96 << 10;
 // Polls before yielding where ranks outnumber processors.
 constexpr int crowded_polls = 50;
 
-// Collective. Of all ranks, which are on this machine, together: launchers like to bind each to a processor of its own.
-result choose_polls(const peer_group& peers, int& polls) {
-  cpu_set_t mine{}, together{};
-  // Stays empty on a machine with more processors than the set has room for.
-  if (::sched_getaffinity(0, sizeof mine, &mine) != 0) mine = {};
-  std::vector<cpu_set_t> all(static_cast<std::size_t>(peers.ranks()));
-  XYL_TRY(peers.exchange(&mine, all.data(), sizeof mine));
-  for (const cpu_set_t& one : all) CPU_OR(&together, &together, &one);
-  const int processors = CPU_COUNT(&together);
-  if (processors != 0 && peers.ranks() > processors) polls = crowded_polls;
-  return {};
-}
-
 template <class F>
 result or_out_of_memory(F step) {
   try {
@@ -62,12 +49,25 @@ result communicator::create(int ranks, int rank, const allgather_function& excha
   layout map = layout::make(static_cast<std::uint32_t>(ranks), 1, host_packet_bytes, host_bulk_bytes);
   map.spread = host_spread_bytes;
   XYL_TRY(peer_group::create(rank, exchange, map, c->peers_));
+  XYL_TRY(c->choose_polls());
   // Nor may a lack of memory between two exchanges keep this rank from the next.
   result ready = or_out_of_memory([&] { return c->connect_host(map); });
   XYL_TRY(c->peers_->agree(read.ok() ? std::move(ready) : std::move(read)));
   XYL_TRY(c->connect_device());
   XYL_TRY(c->agree_on_selection());
   out = std::move(c);
+  return {};
+}
+
+// Collective. Of all ranks, which are on this machine, together: launchers like to bind each to a processor of its own.
+result communicator::choose_polls() {
+  cpu_set_t mine{}, together{};
+  // Stays empty on a machine with more processors than the set has room for.
+  if (::sched_getaffinity(0, sizeof mine, &mine) != 0) mine = {};
+  XYL_TRY(peers_->exchange(&mine, all_masks_.data(), sizeof mine));
+  for (const cpu_set_t& one : all_masks_) CPU_OR(&together, &together, &one);
+  const int processors = CPU_COUNT(&together);
+  if (processors != 0 && ranks_ > processors) polls_before_yielding_ = crowded_polls;
   return {};
 }
 
@@ -82,8 +82,7 @@ result communicator::connect_host(const layout& map) {
   }
   control_block& own = *controls[static_cast<std::size_t>(rank_)];
   own.call.epoch = epoch_zero;
-  wait_limits limits{parameters_.timeout_ns, parameters_.timeout_warning_ns};
-  XYL_TRY(choose_polls(*peers_, limits.polls_before_yielding));
+  const wait_limits limits{parameters_.timeout_ns, parameters_.timeout_warning_ns, polls_before_yielding_};
   waits_ = std::make_unique<host_wait>(
       std::move(controls), rank_, limits, [this](int peer) { return peers_->departed(peer); },
       [this](const host_wait::subject& what, std::int64_t waited_ns) { warn_of_wait(what, waited_ns); });

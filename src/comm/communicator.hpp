@@ -4,6 +4,8 @@
 // communicator are serialised; abort() and async_error() do not take it.
 #pragma once
 
+#include <sched.h>
+
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,8 +42,10 @@ class communicator {
         rank_(rank),
         parameters_(p),
         all_selections_(static_cast<std::size_t>(ranks)),
-        devices_(static_cast<std::size_t>(ranks)) {}
+        devices_(static_cast<std::size_t>(ranks)),
+        all_masks_(static_cast<std::size_t>(ranks)) {}
 
+  result choose_polls();
   result connect_host(const layout& map);
   result connect_device();
   result agree_on_selection();
@@ -64,6 +68,8 @@ class communicator {
   // Room for exchanges, there before the first of them: a rank without memory must still come to the others.
   std::vector<selection> all_selections_;
   std::vector<std::int32_t> devices_;
+  std::vector<cpu_set_t> all_masks_;
+  int polls_before_yielding_ = wait_limits{}.polls_before_yielding;
 
   std::unique_ptr<peer_group> peers_;
   std::unique_ptr<host_wait> waits_;
