@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a user sees when something is wrong: a killed rank, a late one, calls that differ, abort, wrong arguments, a
-// wrong environment. Each test is named after its symptom; liveness comes first, so every one has a limit.
+// What a user sees when a rank misbehaves: killed, late, gone, calling something else, aborting. Each test is named
+// after its symptom; liveness comes first, so every one has a limit.
 #include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -17,8 +15,6 @@
 
 namespace xyl::test {
 namespace {
-
-bool says(const char* text, const char* part) { return std::strstr(text, part) != nullptr; }
 
 class environment {
  public:
@@ -226,187 +222,6 @@ TEST(abort, from_another_thread_ends_everyones_wait_and_may_be_repeated) {
     m.wait();
   });
   for (const auto& end : ends) EXPECT_TRUE(end.good()) << end.text();
-}
-
-TEST(wrong_arguments, give_a_sentence_and_leave_the_communicator_usable) {
-  with_ranks(2, [&](int, test_communicator& comm) {
-    std::vector<float> data(16, 1.0f);
-    float* const p = data.data();
-    const auto refused = [&](xylResult_t code, const char* part) {
-      EXPECT_EQ(code, xylInvalidArgument);
-      EXPECT_TRUE(says(xylGetLastError(comm), part)) << xylGetLastError(comm);
-    };
-    refused(xylAllReduce(nullptr, p, 4, xylFloat32, xylSum, comm, nullptr), "send is NULL");
-    refused(xylAllReduce(p, nullptr, 4, xylFloat32, xylSum, comm, nullptr), "recv is NULL");
-    refused(xylAllReduce(p, p, 4, static_cast<xylDataType_t>(12), xylSum, comm, nullptr), "12 is not a data type");
-    refused(xylAllReduce(p, p, 4, static_cast<xylDataType_t>(-1), xylSum, comm, nullptr), "not a data type");
-    refused(xylAllReduce(p, p, 4, xylFloat32, static_cast<xylRedOp_t>(5), comm, nullptr), "5 is not an operation");
-    refused(xylAllReduce(p, p, 4, xylFloat32, xylBitXor, comm, nullptr), "needs an integer type");
-    refused(xylAllReduce(p, p, static_cast<std::size_t>(-1), xylFloat32, xylSum, comm, nullptr), "address space");
-    refused(xylAllReduce(reinterpret_cast<char*>(p) + 1, p, 4, xylFloat32, xylSum, comm, nullptr), "not aligned");
-    refused(xylCommCount(comm, nullptr), "NULL");
-    EXPECT_EQ(xylAllReduce(nullptr, nullptr, 0, xylFloat32, xylSum, comm, nullptr), xylSuccess);
-    EXPECT_EQ(xylAllReduce(p, p, 4, xylFloat32, xylSum, comm, nullptr), xylSuccess) << xylGetLastError(comm);
-    EXPECT_EQ(p[0], 2.0f);
-  });
-}
-
-TEST(wrong_handle, null_foreign_or_destroyed_is_refused_without_a_crash) {
-  int n = 0;
-  EXPECT_EQ(xylCommCount(nullptr, &n), xylInvalidArgument);
-  EXPECT_TRUE(says(xylGetLastError(nullptr), "NULL"));
-  EXPECT_EQ(xylCommCount(reinterpret_cast<xylComm_t>(0x1234), &n), xylInvalidArgument);
-  EXPECT_EQ(xylBarrier(reinterpret_cast<xylComm_t>(&n)), xylInvalidArgument);
-  EXPECT_EQ(xylCommAbort(reinterpret_cast<xylComm_t>(~0ull)), xylInvalidArgument);
-  EXPECT_EQ(xylCommDestroy(reinterpret_cast<xylComm_t>(&n)), xylInvalidArgument);
-  EXPECT_EQ(xylCommDestroy(nullptr), xylSuccess);
-  with_ranks(1, [](int, test_communicator& comm) {
-    const xylComm_t stale = comm;
-    comm.destroy();
-    int count = 0;
-    EXPECT_EQ(xylCommCount(stale, &count), xylInvalidArgument);
-    EXPECT_EQ(xylCommDestroy(stale), xylInvalidArgument);
-  });
-}
-
-TEST(destroyed_handle, does_not_stand_for_the_communicator_that_was_made_after_it) {
-  with_ranks(1, [](int rank, test_communicator& comm) {
-    const xylComm_t stale = comm;
-    comm.destroy();
-    meeting alone(1);
-    test_communicator next(1, rank, alone);
-    ASSERT_EQ(next.code(), xylSuccess) << next.text();
-    EXPECT_EQ(xylBarrier(stale), xylInvalidArgument);
-    EXPECT_EQ(xylCommAbort(stale), xylInvalidArgument);
-    EXPECT_EQ(xylCommDestroy(stale), xylInvalidArgument);
-    EXPECT_EQ(xylBarrier(next), xylSuccess) << xylGetLastError(next);
-  });
-}
-
-TEST(initialisation, with_wrong_arguments_is_refused) {
-  xylComm_t comm = reinterpret_cast<xylComm_t>(1);
-  const auto gather = [](void*, const void*, void*, std::size_t) { return 1; };
-  EXPECT_EQ(xylCommInitOob(nullptr, 1, 0, gather, nullptr), xylInvalidArgument);
-  EXPECT_EQ(xylCommInitOob(&comm, 1, 0, nullptr, nullptr), xylInvalidArgument);
-  EXPECT_EQ(comm, nullptr);
-  EXPECT_EQ(xylCommInitOob(&comm, 0, 0, gather, nullptr), xylInvalidArgument);
-  EXPECT_EQ(xylCommInitOob(&comm, 2, 2, gather, nullptr), xylInvalidArgument);
-  EXPECT_EQ(xylCommInitOob(&comm, 2, -1, gather, nullptr), xylInvalidArgument);
-  EXPECT_EQ(xylCommInitOob(&comm, 100'000, 0, gather, nullptr), xylInvalidArgument);
-}
-
-TEST(initialisation, with_an_allgather_that_fails_is_an_error) {
-  const auto ends = forked_processes(1, [](int) {
-    xylComm_t comm = nullptr;
-    const auto gather = [](void*, const void*, void*, std::size_t) { return 1; };
-    EXPECT_NE(xylCommInitOob(&comm, 2, 0, gather, nullptr), xylSuccess);
-    EXPECT_EQ(comm, nullptr);
-    EXPECT_STRNE(xylGetLastError(nullptr), "");
-  });
-  EXPECT_TRUE(ends[0].good()) << ends[0].text();
-}
-
-TEST(initialisation, with_an_allgather_that_throws_an_int_is_an_error) {
-  const auto ends = forked_processes(1, [](int) {
-    xylComm_t comm = nullptr;
-    const auto gather = [](void*, const void*, void*, std::size_t) -> int { throw 42; };
-    EXPECT_EQ(xylCommInitOob(&comm, 2, 0, gather, nullptr), xylInternalError);
-    EXPECT_TRUE(says(xylGetLastError(nullptr), "allgather")) << xylGetLastError(nullptr);
-  });
-  EXPECT_TRUE(ends[0].good()) << ends[0].text();
-}
-
-// The last exchange (rank 0's choice of algorithms) is garbled on one rank: an error, never a call that does nothing and
-// says that all is well. In between, garbage would leave the ranks in different exchanges.
-TEST(initialisation, with_an_allgather_that_delivers_garbage_never_ends_in_wrong_sums) {
-  struct garbling {
-    std::function<int(const void*, void*, std::size_t)> gather;
-    int left;
-    int fill;
-  };
-  for (int at : {0, 6})
-    for (int fill : {0x00, 0x5a, 0xff}) {
-      const auto ends = forked_ranks(2, [&](int rank, meeting& m) {
-        garbling context{m.allgather(rank), rank == 1 ? at : -1, fill};
-        const auto gather = [](void* self, const void* send, void* recv, std::size_t bytes) {
-          auto& g = *static_cast<garbling*>(self);
-          const int failed = g.gather(send, recv, bytes);
-          if (g.left-- == 0) std::memset(recv, g.fill, 2 * bytes);
-          return failed;
-        };
-        xylComm_t comm = nullptr;
-        if (xylCommInitOob(&comm, 2, rank, gather, &context) != xylSuccess) return m.break_up();
-        float x = 1.0f;
-        if (xylAllReduce(&x, &x, 1, xylFloat32, xylSum, comm, nullptr) == xylSuccess) {
-          EXPECT_EQ(x, 2.0f);
-        }
-        EXPECT_EQ(xylCommDestroy(comm), xylSuccess);
-      });
-      for (const auto& end : ends) EXPECT_TRUE(end.good()) << at << ": " << end.text();
-    }
-}
-
-// Wherever the descriptors run out, the rank comes back, and its peers learn of it.
-TEST(initialisation, with_too_few_descriptors_is_an_error_on_all_ranks_and_never_a_hang) {
-  for (int spare = 0; spare < 12; ++spare) {
-    const auto ends = forked_ranks(
-        2,
-        [&](int rank, meeting& m) {
-          rlimit limit;
-          ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
-          const rlimit whole = limit;
-          const int next = ::dup(0);
-          ::close(next);
-          limit.rlim_cur = static_cast<rlim_t>(next + spare);
-          if (rank == 1) {
-            ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-          }
-          test_communicator comm(2, rank, m);
-          if (comm.code() != xylSuccess) {
-            EXPECT_EQ(comm.code(), rank == 1 ? xylSystemError : xylRemoteError) << comm.text();
-          }
-          ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
-          // Another try, with enough, is not spoiled by the first.
-          test_communicator again(2, rank, m);
-          EXPECT_EQ(again.code(), xylSuccess) << again.text();
-          EXPECT_EQ(xylBarrier(again), xylSuccess) << xylGetLastError(again);
-        },
-        20'000);
-    for (const auto& end : ends) EXPECT_TRUE(end.good()) << spare << " spare: " << end.text();
-  }
-}
-
-TEST(wrong_environment, of_one_rank_fails_all_ranks_by_name) {
-  const auto ends = forked_ranks(2, [&](int rank, meeting& m) {
-    if (rank == 1) ::setenv("XYLEM_TIMEOUT", "soon", 1);
-    test_communicator comm(2, rank, m);
-    EXPECT_EQ(comm.code(), rank == 1 ? xylInvalidUsage : xylRemoteError);
-    EXPECT_TRUE(says(comm.text().c_str(), "XYLEM_TIMEOUT")) << comm.text();
-    EXPECT_TRUE(says(comm.text().c_str(), "soon")) << comm.text();
-  });
-  for (const auto& end : ends) EXPECT_TRUE(end.good()) << end.text();
-}
-
-TEST(fork, child_is_refused_and_parent_goes_on) {
-  with_ranks(2, [&](int, test_communicator& comm) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      const xylResult_t code = xylBarrier(comm);
-      ::_exit(code == xylInvalidUsage ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
-    for (int i = 0; i < 100; ++i) ASSERT_EQ(xylBarrier(comm), xylSuccess) << xylGetLastError(comm);
-  });
-}
-
-TEST(texts, exist_for_every_code_and_version_is_the_headers) {
-  for (int code = -1; code < 100; ++code) EXPECT_STRNE(xylGetErrorString(static_cast<xylResult_t>(code)), "");
-  int version = 0;
-  EXPECT_EQ(xylGetVersion(&version), xylSuccess);
-  EXPECT_EQ(version, XYL_VERSION_CODE);
-  EXPECT_EQ(xylGetVersion(nullptr), xylInvalidArgument);
 }
 
 }  // namespace

@@ -5,10 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "support/forked_ranks.hpp"
 #include "xylem/xylem.h"
 
 namespace xyl::test {
+
+// Whether a text has a part that matters.
+inline bool says(const char* text, const char* part) { return std::strstr(text, part) != nullptr; }
 
 class test_communicator {
  public:
