@@ -137,8 +137,9 @@ struct wrong {
     poison_word(&self.given.host_control->poisoned.word, poisoned);
   }
 
-  // The first reason stays, unless it is only that the calls differ, which may not concern a rank that is one call behind
-  // (see peer/poisoning.hpp). Two reasons at the same moment may overtake each other; either ends every wait it concerns.
+  // The first reason stays, unless it is only that the calls differ, which may not concern a rank that is one call
+  // behind (see peer/poisoning.hpp). Two reasons at the same moment may overtake each other; either ends every wait
+  // it concerns.
   static __device__ __forceinline__ void poison_word(std::uint64_t* word, std::uint64_t reason) {
     const std::uint64_t found = machine::load_relaxed(word);
     if (found == 0 || (poison::code(found) == poison::calls_differ && poison::code(reason) != poison::calls_differ))
@@ -221,10 +222,10 @@ class cuda_space {
     if (is_poisoned)
       wrong<Capacity>::pass_on(faults(), poisoned_);
     else if (turn::is_busy(word_))
-      // Another launch of this communicator is running: streams without an order between them. Said in the name of the
-      // call before, which is the one that runs: that one must end too, here and on the peers.
-      wrong<Capacity>::give_up({given_, state_, epoch_ - 1}, xylInvalidUsage, waiting{given_.what.rank, phase::none}, 0,
-                               turn::inside(word_));
+      // Another launch of this communicator is running: streams without an order between them. Said in the name of
+      // the call before, which is the one that runs: that one must end too, here and on the peers.
+      wrong<Capacity>::give_up({given_, state_, epoch_ - 1}, xylInvalidUsage,
+                               waiting{given_.what.rank, phase::none}, 0, turn::inside(word_));
     return false;
   }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The entry points of xylem.h. One guard per call: it turns a result, or whatever the standard library threw, into a
-// code, and keeps the sentence for xylGetLastError.
+// The entry points of xylem.h. One guard per call: it turns a result, or whatever the standard library threw, into
+// a code, and keeps the sentence for xylGetLastError.
+
 // What this header declares is what the library exports.
 #pragma GCC visibility push(default)
 #include "xylem/xylem.h"
@@ -43,8 +44,9 @@ xylResult_t guarded(xylComm_t comm, F f) noexcept {
   } catch (...) {
     // Nothing of ours: the caller's allgather can throw anything.
     try {
-      return finish(comm, xyl::error(xylInternalError, "an exception that is not a std::exception came, as from the "
-                                                       "caller's allgather"));
+      return finish(comm, xyl::error(xylInternalError,
+                                     "an exception that is not a std::exception came, as from the "
+                                     "caller's allgather"));
     } catch (...) {
       return xylInternalError;
     }
@@ -60,8 +62,10 @@ xylResult_t on_communicator(xylComm_t comm, const char* function, F f) noexcept 
       return xyl::error(xylInvalidArgument, "%s: comm is %s", function,
                         comm == nullptr ? "NULL" : "not a communicator (destroyed, or never one)");
     if (xyl::is_inherited(comm))
-      return xyl::error(xylInvalidUsage, "%s: this process was forked after the communicator was made; only the parent "
-                        "may use it", function);
+      return xyl::error(xylInvalidUsage,
+                        "%s: this process was forked after the communicator was made; only the parent "
+                        "may use it",
+                        function);
     return f(*c);
   });
 }
@@ -87,15 +91,24 @@ xylResult_t xylGetVersion(int* version) {
 
 const char* xylGetErrorString(xylResult_t code) {
   switch (code) {
-    case xylSuccess: return "no error";
-    case xylUnhandledCudaError: return "a CUDA call failed";
-    case xylSystemError: return "the operating system refused a request";
-    case xylInternalError: return "internal error";
-    case xylInvalidArgument: return "invalid argument";
-    case xylInvalidUsage: return "invalid usage";
-    case xylRemoteError: return "another rank failed or left";
-    case xylInProgress: return "still in progress";
-    case xylTimeout: return "a rank did not arrive in time";
+    case xylSuccess:
+      return "no error";
+    case xylUnhandledCudaError:
+      return "a CUDA call failed";
+    case xylSystemError:
+      return "the operating system refused a request";
+    case xylInternalError:
+      return "internal error";
+    case xylInvalidArgument:
+      return "invalid argument";
+    case xylInvalidUsage:
+      return "invalid usage";
+    case xylRemoteError:
+      return "another rank failed or left";
+    case xylInProgress:
+      return "still in progress";
+    case xylTimeout:
+      return "a rank did not arrive in time";
   }
   return "unknown result code";
 }
@@ -110,8 +123,7 @@ const char* xylGetLastError(xylComm_t comm) {
   return text.c_str();
 }
 
-xylResult_t xylCommInitOob(xylComm_t* comm, int ranks, int rank, xylAllgatherFunc_t allgather,
-                                      void* context) {
+xylResult_t xylCommInitOob(xylComm_t* comm, int ranks, int rank, xylAllgatherFunc_t allgather, void* context) {
   if (comm != nullptr) *comm = nullptr;
   return guarded(nullptr, [&]() -> result {
     if (comm == nullptr) return xyl::error(xylInvalidArgument, "xylCommInitOob: comm is NULL");
@@ -124,9 +136,11 @@ xylResult_t xylCommInitOob(xylComm_t* comm, int ranks, int rank, xylAllgatherFun
     std::unique_ptr<communicator> made;
     XYL_TRY(communicator::create(
         ranks, rank,
-        [=](const void* send, void* recv, std::size_t bytes) { return allgather(context, send, recv, bytes); }, made));
+        [=](const void* send, void* recv, std::size_t bytes) { return allgather(context, send, recv, bytes); },
+        made));
     *comm = xyl::publish_handle(std::move(made));
-    if (*comm == nullptr) return xyl::error(xylSystemError, "xylCommInitOob: too many communicators in this process");
+    if (*comm == nullptr)
+      return xyl::error(xylSystemError, "xylCommInitOob: too many communicators in this process");
     return {};
   });
 }
@@ -166,7 +180,7 @@ xylResult_t xylCommDevice(xylComm_t comm, int* device) {
 }
 
 xylResult_t xylAllReduce(const void* send, void* recv, size_t count, xylDataType_t type, xylRedOp_t op,
-                                    xylComm_t comm, xylStream_t stream) {
+                         xylComm_t comm, xylStream_t stream) {
   return on_communicator(comm, "xylAllReduce", [&](communicator& c) {
     return c.all_reduce(send, recv, count, static_cast<int>(type), static_cast<int>(op), stream);
   });

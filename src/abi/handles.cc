@@ -49,8 +49,8 @@ communicator* inside_of(xylComm_t handle) {
   return p.handle.load(std::memory_order_relaxed) == reinterpret_cast<std::uintptr_t>(handle) ? inside : nullptr;
 }
 
-// Whether the handle has a text of its own. A forked child leaves its parent's alone: another thread of the parent may
-// have held the lock.
+// Whether the handle has a text of its own. A forked child leaves its parent's alone: another thread of the parent
+// may have held the lock.
 bool has_text(xylComm_t handle) { return inside_of(handle) != nullptr && !is_inherited(handle); }
 
 }  // namespace

@@ -24,8 +24,8 @@ struct host_name {
   }
 };
 
-// Asked first, because write(2) waits for the reader of a full pipe, and raises SIGPIPE where the reader has gone. A pipe
-// that polls as writable has room for PIPE_BUF bytes.
+// Asked first, because write(2) waits for the reader of a full pipe, and raises SIGPIPE where the reader has gone.
+// A pipe that polls as writable has room for PIPE_BUF bytes.
 bool takes_a_line(int fd) {
   pollfd one{fd, POLLOUT, 0};
   return ::poll(&one, 1, 0) == 1 && one.revents == POLLOUT;

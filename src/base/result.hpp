@@ -41,9 +41,7 @@ class [[nodiscard]] result {
 }  // namespace xyl
 
 // Returns early from a function that returns xyl::result.
-#define XYL_TRY(expression)                          \
-  do {                                               \
-    if (::xyl::result xyl_try_result = (expression); \
-        !xyl_try_result.ok())                        \
-      return xyl_try_result;                         \
+#define XYL_TRY(expression)                                                                       \
+  do {                                                                                            \
+    if (::xyl::result xyl_try_result = (expression); !xyl_try_result.ok()) return xyl_try_result; \
   } while (0)

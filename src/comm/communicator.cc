@@ -59,7 +59,8 @@ result communicator::create(int ranks, int rank, const allgather_function& excha
   return {};
 }
 
-// Collective. Of all ranks, which are on this machine, together: launchers like to bind each to a processor of its own.
+// Collective. Of all ranks, which are on this machine, together: launchers like to bind each to a processor of its
+// own.
 result communicator::choose_polls() {
   cpu_set_t mine{}, together{};
   // Stays empty on a machine with more processors than the set has room for.
@@ -130,7 +131,8 @@ result communicator::explain(const call_record& mine) {
                  describe_call(mine).c_str(), static_cast<unsigned long long>(calls_), explanation_.text().c_str());
   std::vector<const control_block*> controls;
   for (int r = 0; r < ranks_; ++r) controls.push_back(reinterpret_cast<const control_block*>(peers_->workspace(r)));
-  result why = explain_poison(word, controls, rank_, mine, calls_, [this](int peer) { return peers_->describe(peer); });
+  result why =
+      explain_poison(word, controls, rank_, mine, calls_, [this](int peer) { return peers_->describe(peer); });
   explanation_ = result(why.code(), why.text());
   explained_word_ = word;
   return why;
@@ -160,11 +162,12 @@ result communicator::memory_of(const void* send, const void* recv, memory_kind& 
   const memory_kind sending = device_->classify(send), receiving = device_->classify(recv);
   for (const auto& [k, which] : {std::pair{sending, "send"}, std::pair{receiving, "recv"}})
     if (k == memory_kind::other_device)
-      return error(xylInvalidArgument, "%s lies in the memory of another device than this communicator's (%d)", which,
-                   device_number_);
+      return error(xylInvalidArgument, "%s lies in the memory of another device than this communicator's (%d)",
+                   which, device_number_);
   if (sending != receiving)
     return error(xylInvalidArgument, "send is in %s memory and recv in %s memory; both must be the same",
-                 sending == memory_kind::host ? "host" : "device", receiving == memory_kind::host ? "host" : "device");
+                 sending == memory_kind::host ? "host" : "device",
+                 receiving == memory_kind::host ? "host" : "device");
   kind = sending;
   return {};
 }
@@ -178,8 +181,9 @@ result communicator::all_reduce(const void* send, void* recv, std::size_t count,
     return error(xylInvalidArgument, "allreduce: bitwise %s needs an integer type, not %s", name_of_operation(op),
                  facts->name);
   if (count > PTRDIFF_MAX / facts->bytes)
-    return error(xylInvalidArgument, "allreduce: %zu elements of %u bytes exceed the address space (negative count?)",
-                 count, facts->bytes);
+    return error(xylInvalidArgument,
+                 "allreduce: %zu elements of %u bytes exceed the address space (negative count?)", count,
+                 facts->bytes);
   if (count > 0) {
     if (send == nullptr || recv == nullptr)
       return error(xylInvalidArgument, "allreduce: %s is NULL but count is %zu", send == nullptr ? "send" : "recv",
@@ -216,10 +220,18 @@ result communicator::all_reduce_host(const void* send, void* recv, std::size_t c
     c.output = static_cast<std::byte*>(recv) + done * element_bytes;
     bool good = false;
     switch (how) {
-      case algorithm::packet: good = host_packet_function(t, o)(*space_, c, divisor); break;
-      case algorithm::one_shot: good = one_shot_allreduce(*space_, c, ranged); break;
-      case algorithm::two_shot: good = two_shot_allreduce(*space_, c, ranged); break;
-      case algorithm::ring: good = ring_allreduce(*space_, c, ranged); break;
+      case algorithm::packet:
+        good = host_packet_function(t, o)(*space_, c, divisor);
+        break;
+      case algorithm::one_shot:
+        good = one_shot_allreduce(*space_, c, ranged);
+        break;
+      case algorithm::two_shot:
+        good = two_shot_allreduce(*space_, c, ranged);
+        break;
+      case algorithm::ring:
+        good = ring_allreduce(*space_, c, ranged);
+        break;
     }
     if (!good) return leave_host_call();
     done += c.count;

@@ -23,8 +23,7 @@ namespace xyl {
 class communicator {
  public:
   // Collective over the ranks; every rank learns of another's failure.
-  static result create(int ranks, int rank, const allgather_function& exchange,
-                       std::unique_ptr<communicator>& out);
+  static result create(int ranks, int rank, const allgather_function& exchange, std::unique_ptr<communicator>& out);
   ~communicator();
 
   result all_reduce(const void* send, void* recv, std::size_t count, int type, int op, xylStream_t stream);
@@ -51,8 +50,8 @@ class communicator {
   result agree_on_selection();
 
   result all_reduce_host(const void* send, void* recv, std::size_t count, int type, int op, unsigned element_bytes);
-  result all_reduce_device(const void* send, void* recv, std::size_t count, int type, int op, unsigned element_bytes,
-                           xylStream_t stream);
+  result all_reduce_device(const void* send, void* recv, std::size_t count, int type, int op,
+                           unsigned element_bytes, xylStream_t stream);
   result memory_of(const void* send, const void* recv, memory_kind& kind) const;
   call_record record_of(collective what, std::size_t count, int type, int op, bool device) const;
   // The sentence for why this communicator is out of service.

@@ -22,8 +22,8 @@ constexpr std::uint64_t device_packet_bytes = 1 << 20;
 constexpr std::uint64_t device_bulk_bytes = 16 << 20;
 constexpr std::uint32_t device_blocks = 64;
 
-// Blocks that are co-resident on every rank's GPU, with room for a second launch (a programmatic successor, or another
-// communicator). Each block waits for the blocks of its index, so more would hang.
+// Blocks that are co-resident on every rank's GPU, with room for a second launch (a programmatic successor, or
+// another communicator). Each block waits for the blocks of its index, so more would hang.
 unsigned co_resident_blocks(const std::vector<device_handle>& all) {
   std::map<std::vector<std::uint8_t>, int> sharing;
   for (const device_handle& h : all) ++sharing[{h.uuid, h.uuid + sizeof h.uuid}];
@@ -50,8 +50,8 @@ result communicator::connect_device() {
   }
   device_number_ = mine;
 
-  const layout map = layout::make(static_cast<std::uint32_t>(ranks_), device_blocks, device_packet_bytes,
-                                  device_bulk_bytes);
+  const layout map =
+      layout::make(static_cast<std::uint32_t>(ranks_), device_blocks, device_packet_bytes, device_bulk_bytes);
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   result made = device_side::create(mine, map, peers_->workspace(rank_), page, parameters_.timeout_ns, device_);
   result agreed = peers_->agree(std::move(made));
@@ -63,7 +63,8 @@ result communicator::connect_device() {
   }
   if (agreed.ok()) selection_.max_blocks = co_resident_blocks(handles);
   if (agreed.ok() && selection_.max_blocks == 0)
-    agreed = error(xylSystemError, "too many ranks share one GPU: not one block of each fits on it at the same time");
+    agreed =
+        error(xylSystemError, "too many ranks share one GPU: not one block of each fits on it at the same time");
   if (!agreed.ok()) {
     no_device_reason_ = agreed.text();
     // Nobody's memory is freed before everybody has let go of it.
@@ -81,8 +82,7 @@ result communicator::all_reduce_device(const void* send, void* recv, std::size_t
   const call_record record = record_of(collective::all_reduce, count, type, op, true);
   if (waits_->out_of_service()) return explain(record);
   const algorithm how = selection_.choose(selection_.device, count * element_bytes);
-  const std::uint64_t step =
-      chunk_elements(how, device_->map(), selection_.device.chunk_bytes, element_bytes);
+  const std::uint64_t step = chunk_elements(how, device_->map(), selection_.device.chunk_bytes, element_bytes);
   std::uint64_t done = 0;
   do {
     const std::uint64_t chunk = std::min<std::uint64_t>(step, count - done);

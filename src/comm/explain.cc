@@ -21,13 +21,20 @@ std::string describe_call(const call_record& r) {
 
 const char* describe_phase(phase p) {
   switch (p) {
-    case phase::none: return "nothing";
-    case phase::header: return "header";
-    case phase::packet: return "packet";
-    case phase::one_shot: return "one-shot data";
-    case phase::scatter: return "reduce-scatter data";
-    case phase::gather: return "allgather data";
-    case phase::ring: return "ring data";
+    case phase::none:
+      return "nothing";
+    case phase::header:
+      return "header";
+    case phase::packet:
+      return "packet";
+    case phase::one_shot:
+      return "one-shot data";
+    case phase::scatter:
+      return "reduce-scatter data";
+    case phase::gather:
+      return "allgather data";
+    case phase::ring:
+      return "ring data";
   }
   return "?";
 }
@@ -43,8 +50,8 @@ bool read_record(const control_block& control, give_up_record& out) {
   return true;
 }
 
-// The first peer that has written down another call than `mine`: "rank 1 called ...". All ranks together are given a
-// moment for it, since not all of them have come.
+// The first peer that has written down another call than `mine`: "rank 1 called ...". All ranks together are given
+// a moment for it, since not all of them have come.
 std::string other_call(std::span<const control_block* const> controls, int rank, const call_record& mine) {
   const deadline until = deadline::in_ms(200);
   for (;;) {
@@ -85,9 +92,10 @@ result explain_poison(std::uint64_t word, std::span<const control_block* const> 
   const bool recorded = read_record(*controls[static_cast<std::size_t>(rank)], own);
 
   if (code == xylTimeout && culprit == rank)
-    return error(code_for(word, rank),
-                 "the others waited for rank %d until XYLEM_TIMEOUT passed and went on without it; it leaves %s #%llu", rank,
-                 call.c_str(), number);
+    return error(
+        code_for(word, rank),
+        "the others waited for rank %d until XYLEM_TIMEOUT passed and went on without it; it leaves %s #%llu", rank,
+        call.c_str(), number);
   if (code == xylTimeout) {
     if (recorded && own.code == xylTimeout && own.waited_in == phase::header)
       return error(code, "rank %d waited for %s in %s #%llu until XYLEM_TIMEOUT passed: it never arrived", rank,
@@ -95,17 +103,19 @@ result explain_poison(std::uint64_t word, std::span<const control_block* const> 
     if (recorded && own.code == xylTimeout)
       return error(code, "rank %d waited for %s in %s #%llu until XYLEM_TIMEOUT passed: its %s did not come", rank,
                    who.c_str(), call.c_str(), number, describe_phase(own.waited_in));
-    return error(code, "a rank waited for %s until XYLEM_TIMEOUT passed and gave up; rank %d leaves %s #%llu with it",
+    return error(code,
+                 "a rank waited for %s until XYLEM_TIMEOUT passed and gave up; rank %d leaves %s #%llu with it",
                  who.c_str(), rank, call.c_str(), number);
   }
   if (code == xylInvalidUsage) {
     std::string others = other_call(controls, rank, mine);
     if (!others.empty()) others = "; " + others;
-    return error(code, "the ranks' calls differ: rank %d called %s (#%llu)%s; the communicator is out of service", rank,
-                 call.c_str(), number, others.c_str());
+    return error(code, "the ranks' calls differ: rank %d called %s (#%llu)%s; the communicator is out of service",
+                 rank, call.c_str(), number, others.c_str());
   }
   if (code == xylRemoteError)
-    return error(code, "%s died, aborted or left; rank %d leaves %s #%llu", who.c_str(), rank, call.c_str(), number);
+    return error(code, "%s died, aborted or left; rank %d leaves %s #%llu", who.c_str(), rank, call.c_str(),
+                 number);
   return error(code_for(word, rank), "%s took the communicator out of service (%d); rank %d leaves %s #%llu",
                who.c_str(), static_cast<int>(code), rank, call.c_str(), number);
 }

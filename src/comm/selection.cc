@@ -14,8 +14,8 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks) {
   std::memset(&s, 0, sizeof s);
   // A tiny one-shot message travels in the line of its header: packets, at twice the bytes, have nothing to add.
   s.host = {0, 64 << 10, 256 << 10, 0, 0, 0};
-  // Measured with several ranks on one GPU. Packets cost twice the bytes to every peer, one-shot once; the more peers,
-  // the sooner a share for each is better.
+  // Measured with several ranks on one GPU. Packets cost twice the bytes to every peer, one-shot once; the more
+  // peers, the sooner a share for each is better.
   if (ranks <= 2)
     s.device = {256 << 10, UINT64_MAX, 8 << 20, 2 << 10, 4 << 10, 1};
   else if (ranks <= 4)
@@ -67,10 +67,18 @@ std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wan
   const std::uint64_t ranks = map.ranks;
   std::uint64_t held = 0;
   switch (how) {
-    case algorithm::packet: held = map.packet_capacity(); break;
-    case algorithm::one_shot: held = map.bulk_stride; break;
-    case algorithm::two_shot: held = map.bulk_stride / 2 * ranks; break;  // a region holds a scattered and a gathered share
-    case algorithm::ring: held = ranks * map.bulk_stride / (2 * ranks - 2) * ranks; break;  // a share per step
+    case algorithm::packet:
+      held = map.packet_capacity();
+      break;
+    case algorithm::one_shot:
+      held = map.bulk_stride;
+      break;
+    case algorithm::two_shot:
+      held = map.bulk_stride / 2 * ranks;
+      break;  // a region holds a scattered and a gathered share
+    case algorithm::ring:
+      held = ranks * map.bulk_stride / (2 * ranks - 2) * ranks;
+      break;  // a share per step
   }
   // Units are 16 bytes, and shares whole units.
   const std::uint64_t whole = how == algorithm::packet || how == algorithm::one_shot ? 16 : 16 * ranks;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Which algorithm, in chunks of what size, on how many blocks. Rank 0 fills the table from its environment and from
-// measured defaults; everyone uses rank 0's copy, and its hash is in every call's fingerprint. The choice depends on
-// the memory kind and the size of the message alone.
+// measured defaults; everyone uses rank 0's copy, and its hash is in every call's fingerprint. The choice depends
+// on the memory kind and the size of the message alone.
 #pragma once
 
 #include <cstdint>

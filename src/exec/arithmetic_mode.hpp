@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Floating-point arithmetic as IEEE 754 has it by default, for as long as the object lives, whatever the calling thread
-// has set: rounding to nearest, subnormal numbers kept, no traps. A program may have been linked with -ffast-math on one
-// rank and not on another, and all ranks are to hold the same bits; a program that traps invalid operations must not be
-// stopped by a NaN that a maximum passes over. The thread's own mode, flags included, comes back afterwards.
+// Floating-point arithmetic as IEEE 754 has it by default, for as long as the object lives, whatever the calling
+// thread has set: rounding to nearest, subnormal numbers kept, no traps. A program may have been linked with
+// -ffast-math on one rank and not on another, and all ranks are to hold the same bits; a program that traps invalid
+// operations must not be stopped by a NaN that a maximum passes over. The thread's own mode, flags included, comes
+// back afterwards.
 #pragma once
 
 #if defined(__x86_64__)

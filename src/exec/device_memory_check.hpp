@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tells device memory from host memory where a communicator has no device of its own (no CUDA in this build, no GPU on
-// one of the ranks, XYLEM_GPU=never): the processor must not touch it. Asks the driver only if the process has loaded
-// it, initialises nothing and makes no context.
+// Tells device memory from host memory where a communicator has no device of its own (no CUDA in this build, no GPU
+// on one of the ranks, XYLEM_GPU=never): the processor must not touch it. Asks the driver only if the process has
+// loaded it, initialises nothing and makes no context.
 #pragma once
 
 namespace xyl {

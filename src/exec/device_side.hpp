@@ -21,12 +21,12 @@ inline constexpr int device_capacity = 64;
 
 // What a rank tells the others about its workspace. Plain bytes, exchanged over the control plane.
 struct device_handle {
-  std::uint8_t uuid[16];      // of the GPU: equal means the same GPU
-  std::uint8_t process[16];   // token of the process: equal means that `address` can be used as it is
-  std::uint64_t address;      // of the workspace in that process
-  std::int32_t ordinal;       // CUDA device number in that process
-  std::int32_t max_blocks;    // co-resident blocks of the most demanding kernel on the whole device
-  std::uint8_t ipc[64];       // cudaIpcMemHandle_t
+  std::uint8_t uuid[16];     // of the GPU: equal means the same GPU
+  std::uint8_t process[16];  // token of the process: equal means that `address` can be used as it is
+  std::uint64_t address;     // of the workspace in that process
+  std::int32_t ordinal;      // CUDA device number in that process
+  std::int32_t max_blocks;   // co-resident blocks of the most demanding kernel on the whole device
+  std::uint8_t ipc[64];      // cudaIpcMemHandle_t
 };
 
 enum class memory_kind : std::uint8_t { host, device, other_device };
@@ -51,7 +51,8 @@ class device_side {
                        std::int64_t deadline_ns, std::unique_ptr<device_side>& out);
 
   virtual const device_handle& handle() const = 0;
-  // Maps the workspaces of all ranks (handles in rank order). Fails, naming the peer, where memory cannot be reached.
+  // Maps the workspaces of all ranks (handles in rank order). Fails, naming the peer, where memory cannot be
+  // reached.
   virtual result connect(std::span<const device_handle> all, int rank) = 0;
 
   virtual const layout& map() const = 0;

@@ -42,19 +42,19 @@ struct entry_list {
   }
 };
 
-using element_types =
-    entry_list<type_entry<xylInt8, std::int8_t>, type_entry<xylUint8, std::uint8_t>, type_entry<xylInt16, std::int16_t>,
-               type_entry<xylUint16, std::uint16_t>, type_entry<xylInt32, std::int32_t>,
-               type_entry<xylUint32, std::uint32_t>, type_entry<xylInt64, std::int64_t>,
-               type_entry<xylUint64, std::uint64_t>, type_entry<xylFloat16, float16>, type_entry<xylBfloat16, bfloat16>,
-               type_entry<xylFloat32, float>, type_entry<xylFloat64, double>, type_entry<xylFloat8e4m3, float8_e4m3>,
-               type_entry<xylFloat8e5m2, float8_e5m2>>;
+using element_types = entry_list<
+    type_entry<xylInt8, std::int8_t>, type_entry<xylUint8, std::uint8_t>, type_entry<xylInt16, std::int16_t>,
+    type_entry<xylUint16, std::uint16_t>, type_entry<xylInt32, std::int32_t>, type_entry<xylUint32, std::uint32_t>,
+    type_entry<xylInt64, std::int64_t>, type_entry<xylUint64, std::uint64_t>, type_entry<xylFloat16, float16>,
+    type_entry<xylBfloat16, bfloat16>, type_entry<xylFloat32, float>, type_entry<xylFloat64, double>,
+    type_entry<xylFloat8e4m3, float8_e4m3>, type_entry<xylFloat8e5m2, float8_e5m2>>;
 
 // An average is a sum that is divided at the end (reduction::divisor).
 using reduction_operations =
     entry_list<operation_entry<xylSum, operation::sum>, operation_entry<xylProd, operation::prod>,
                operation_entry<xylMax, operation::max>, operation_entry<xylMin, operation::min>,
-               operation_entry<xylBitAnd, operation::bit_and, true>, operation_entry<xylBitOr, operation::bit_or, true>,
+               operation_entry<xylBitAnd, operation::bit_and, true>,
+               operation_entry<xylBitOr, operation::bit_or, true>,
                operation_entry<xylBitXor, operation::bit_xor, true>>;
 
 constexpr xylRedOp_t without_average(xylRedOp_t op) { return op == xylAvg ? xylSum : op; }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reductions over ranges of host memory: for each type and operation a function, in a table per instruction set. The
-// table is chosen once by what the processor has. All tables give the same bits: the same operations in the same
-// order, without contraction.
+// Reductions over ranges of host memory: for each type and operation a function, in a table per instruction set.
+// The table is chosen once by what the processor has. All tables give the same bits: the same operations in the
+// same order, without contraction.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace xyl {
 
-// destination[i] = sources[0][i] op sources[1][i] op ... in this order, divided by `divisor`. destination may be one of
-// the sources. No alignment is needed beyond the element's.
+// destination[i] = sources[0][i] op sources[1][i] op ... in this order, divided by `divisor`. destination may be
+// one of the sources. No alignment is needed beyond the element's.
 using reduce_function = void (*)(void* destination, const void* const* sources, int count_of_sources,
                                  std::size_t elements, std::uint32_t divisor);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The loops of host_reduction.hpp. This file is compiled once per instruction set, with XYLEM_ISA naming it; the code
-// is the same and the compiler vectorises it for what it was given. Everything has internal linkage but the table:
-// an inline function shared with another object could otherwise carry this object's instructions there.
+// The loops of host_reduction.hpp. This file is compiled once per instruction set, with XYLEM_ISA naming it; the
+// code is the same and the compiler vectorises it for what it was given. Everything has internal linkage but the
+// table: an inline function shared with another object could otherwise carry this object's instructions there.
 #include <cstring>
 
 #include "exec/host_reduction_tables.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The execution space of a rank on the CPU: one block of one lane, over workspaces in memory that the ranks' processes
-// (or threads) share. It relies on 8-byte atomics being address-free, which std::atomic_ref guarantees where it is
-// lock-free.
+// The execution space of a rank on the CPU: one block of one lane, over workspaces in memory that the ranks'
+// processes (or threads) share. It relies on 8-byte atomics being address-free, which std::atomic_ref guarantees
+// where it is lock-free.
 #pragma once
 
 #include <atomic>
@@ -52,8 +52,9 @@ class host_space {
   }
 
   void put(line* l, std::uint64_t data, std::uint32_t e) {
-    // Release: a packet says that this rank is in this launch, and with it that its earlier ones, and their reads of
-    // the slot that a peer may write next, are over (see launch boundaries in space.hpp). No launch orders them here.
+    // Release: a packet says that this rank is in this launch, and with it that its earlier ones, and their reads
+    // of the slot that a peer may write next, are over (see launch boundaries in space.hpp). No launch orders them
+    // here.
     const std::uint64_t tag = static_cast<std::uint64_t>(e) << 32;
     word(l->word[0]).store(tag | (data & 0xffffffffu), std::memory_order_release);
     word(l->word[1]).store(tag | data >> 32, std::memory_order_release);

@@ -64,7 +64,8 @@ class host_wait {
   // Records why (the first reason of this rank stays) and poisons every rank.
   void give_up(xylResult_t code, const subject& what, std::uint64_t seen);
 
-  // Writes down which call this rank leaves because another gave up: peers may want to print it. The first record stays.
+  // Writes down which call this rank leaves because another gave up: peers may want to print it. The first record
+  // stays.
   void note_call();
 
  private:

@@ -3,8 +3,8 @@
 // Keeps one communicator's launches in one order although their streams differ. Eager launches follow each other;
 // within one capture launches follow each other; a capture and what is outside it have no order that a recorded
 // event could give (mixing them would break the capture, or replay a wait for something long past), so none is
-// made: a graph launched beside other work of the same communicator is a mistake of the program, which the kernels report
-// if a launch begins while another has entered with all its blocks.
+// made: a graph launched beside other work of the same communicator is a mistake of the program, which the kernels
+// report if a launch begins while another has entered with all its blocks.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ class stream_order {
     XYL_TRY(cuda_result(cudaStreamGetCaptureInfo(stream, &status, &capture), "cudaStreamGetCaptureInfo"));
     if (status == cudaStreamCaptureStatusInvalidated)
       return error(xylInvalidUsage, "the stream's capture was invalidated by an earlier error");
-    // The id, unlike the handle, is not used twice. It cannot be had during a capture, which no stream's end survives.
+    // The id, unlike the handle, is not used twice. It cannot be had during a capture, which no stream's end
+    // survives.
     const bool is_captured = status == cudaStreamCaptureStatusActive;
     if (is_captured)
       id = reinterpret_cast<std::uintptr_t>(stream);

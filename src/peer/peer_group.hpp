@@ -66,8 +66,8 @@ class peer_group final : private service_client {
   result exchange(const void* mine, void* all, std::size_t bytes) const;
   result agree(result mine) const;
 
-  // Says that this rank takes part in nothing any more and has let go of the peers' device memory; the destructor says
-  // it too. Peers that have departed or died no longer need this rank's device memory.
+  // Says that this rank takes part in nothing any more and has let go of the peers' device memory; the destructor
+  // says it too. Peers that have departed or died no longer need this rank's device memory.
   void depart();
   bool needed() const;
 

@@ -12,10 +12,14 @@ inline constexpr int algorithms = 4;
 
 constexpr const char* name_of(algorithm a) {
   switch (a) {
-    case algorithm::packet: return "packet";
-    case algorithm::one_shot: return "oneshot";
-    case algorithm::two_shot: return "twoshot";
-    case algorithm::ring: return "ring";
+    case algorithm::packet:
+      return "packet";
+    case algorithm::one_shot:
+      return "oneshot";
+    case algorithm::two_shot:
+      return "twoshot";
+    case algorithm::ring:
+      return "ring";
   }
   return "?";
 }

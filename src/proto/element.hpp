@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Element types as they lie in memory, what they are added up in, and the conversion between the two, eight bytes at
-// a time (what a packet carries). A space may bring a codec of its own that uses its machine's instructions; the
+// Element types as they lie in memory, what they are added up in, and the conversion between the two, eight bytes
+// at a time (what a packet carries). A space may bring a codec of its own that uses its machine's instructions; the
 // values must be those of `portable_codec`.
 #pragma once
 

@@ -29,9 +29,9 @@ XYL_FN bool await_all(S& s, const Call& c, flag_family family, phase what) {
   return good;
 }
 
-// Sends what this block has pushed, and waits for the same of every peer; `family` is that of the first phase. Where a
-// launch is one lane, the header, put behind the data, is the flag at the same time: one line less to wait for. (Such a
-// space puts with release and gets with acquire order, see launch boundaries in space.hpp.)
+// Sends what this block has pushed, and waits for the same of every peer; `family` is that of the first phase.
+// Where a launch is one lane, the header, put behind the data, is the flag at the same time: one line less to wait
+// for. (Such a space puts with release and gets with acquire order, see launch boundaries in space.hpp.)
 template <class S, class Call>
 XYL_FN bool exchange_first_phase(S& s, const Call& c, flag_family family, phase what) {
   if constexpr (is_single_lane<S>) {

@@ -3,7 +3,8 @@
 // The workspace: one allocation per rank, the same layout on all ranks, written by the peers and read by its owner
 // (and, in the error path, read by the peers). Words used everywhere:
 //
-//   slot    one of two halves of the data areas, used by calls of even and of odd epochs in turn. Two suffice because
+//   slot    one of two halves of the data areas, used by calls of even and of odd epochs in turn. Two suffice
+//   because
 //           every call waits for every peer's header: whoever is in call e+2 knows that all have finished call e.
 //   source  the rank that writes; every (slot, source) is its own region, so a region has one writer.
 //   line    16 bytes: two words of {4 bytes of data, 4 bytes of epoch}, each written in one atomic store.
@@ -41,10 +42,10 @@ enum class phase : std::uint32_t { none, header, packet, one_shot, scatter, gath
 // Why a communicator is out of service. Written into every rank's control line by whoever gives up first; zero is
 // healthy. Packed in one word so that one store carries all of it.
 //
-// Whoever finds that the calls differ may be one call ahead of others: two ranks can have left a good call while a third
-// still waits there for a fourth. That call must not be spoiled, and nothing is missing for it to end; so this poison
-// carries the epoch in which it was found (its low 14 bits) and the memory kind whose epochs those are, and does not
-// concern the call before. Every wait and begin() asks concerns().
+// Whoever finds that the calls differ may be one call ahead of others: two ranks can have left a good call while a
+// third still waits there for a fourth. That call must not be spoiled, and nothing is missing for it to end; so
+// this poison carries the epoch in which it was found (its low 14 bits) and the memory kind whose epochs those are,
+// and does not concern the call before. Every wait and begin() asks concerns().
 struct poison {
   static constexpr int calls_differ = xylInvalidUsage;
 
@@ -140,8 +141,8 @@ struct layout {
   // source is the writing rank; for the ring family it is the step, 0 .. 2 * ranks - 3.
   XYL_FN constexpr std::uint64_t flag_offset(flag_family family, unsigned source, unsigned block) const {
     return sizeof(control_block) +
-           sizeof(flag) * ((static_cast<unsigned>(family) * static_cast<std::uint64_t>(ranks) + source) * blocks +
-                           block);
+           sizeof(flag) *
+               ((static_cast<unsigned>(family) * static_cast<std::uint64_t>(ranks) + source) * blocks + block);
   }
   XYL_FN constexpr std::uint64_t header_offset(unsigned slot, unsigned source) const {
     return packets + (static_cast<std::uint64_t>(slot) * ranks + source) * packet_stride;
@@ -157,9 +158,10 @@ struct layout {
   XYL_FN constexpr std::uint64_t bulk_offset(unsigned slot, unsigned source) const {
     return bulk + (static_cast<std::uint64_t>(slot) * ranks + source) * bulk_stride;
   }
-  // Where in its region a call puts `bytes`. Calls of one slot take turns over `spread` bytes: on processors, lines that
-  // the peer's first-level cache still holds from the last call cost twice as much to write and to read as lines that
-  // have moved on to its second level (32 KB between 2 ranks: 7.9 us in one place, 4.1 us spread over 64 KB).
+  // Where in its region a call puts `bytes`. Calls of one slot take turns over `spread` bytes: on processors, lines
+  // that the peer's first-level cache still holds from the last call cost twice as much to write and to read as
+  // lines that have moved on to its second level (32 KB between 2 ranks: 7.9 us in one place, 4.1 us spread over 64
+  // KB).
   XYL_FN constexpr std::uint64_t place(epoch_t epoch, std::uint64_t bytes) const {
     const std::uint64_t step = (bytes + 127) / 128 * 128;
     const std::uint64_t room = spread < bulk_stride ? spread : bulk_stride;

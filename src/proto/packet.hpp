@@ -68,8 +68,9 @@ XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ran
   return true;
 }
 
-// A space may split begin() in two: begin_early() says the epoch, join() the verdict. What is put in between is harmless
-// where the verdict is no: packets of a call that has failed, or of an epoch that was told from a word in disorder.
+// A space may split begin() in two: begin_early() says the epoch, join() the verdict. What is put in between is
+// harmless where the verdict is no: packets of a call that has failed, or of an epoch that was told from a word in
+// disorder.
 template <class S>
 XYL_FN bool begin_early(S& s) {
   if constexpr (requires { s.begin_early(); }) {
@@ -121,9 +122,9 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
     }
   }
 
-  // Few peers and many lanes: each lane looks at the headers beside its packets. Else the lanes agree once, after their
-  // first unit, so that the waits for headers and packets overlap. Either way nothing is stored before, and the last
-  // lanes refuse what does not fit together: packets may never come then.
+  // Few peers and many lanes: each lane looks at the headers beside its packets. Else the lanes agree once, after
+  // their first unit, so that the waits for headers and packets overlap. Either way nothing is stored before, and
+  // the last lanes refuse what does not fit together: packets may never come then.
   constexpr bool each_lane_checks = R::ranks == 2 && !is_single_lane<S>;
   if (!join(s)) return false;
   bool good = check_headers(s, c);

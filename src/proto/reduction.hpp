@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The reductions. An operation combines two accumulators; `reduction` joins one with an element type and finishes an
-// average. Everything here is exact or rounds once per step in a stated order, so ranks that follow the same order
-// hold the same bits.
+// The reductions. An operation combines two accumulators; `reduction` joins one with an element type and finishes
+// an average. Everything here is exact or rounds once per step in a stated order, so ranks that follow the same
+// order hold the same bits.
 #pragma once
 
 #include <cstdint>

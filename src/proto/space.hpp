@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The execution space: the small vocabulary in which every protocol is written once. CUDA blocks, host processes, host
-// threads under ThreadSanitizer and a schedule explorer all speak it.
+// The execution space: the small vocabulary in which every protocol is written once. CUDA blocks, host processes,
+// host threads under ThreadSanitizer and a schedule explorer all speak it.
 //
-// A launch has blocks() blocks on every rank; block b of one rank works only with blocks b of the others. A block has
-// lanes() lanes that run the protocol's text together. A verdict (bool) returned by all() is the same on every lane.
+// A launch has blocks() blocks on every rank; block b of one rank works only with blocks b of the others. A block
+// has lanes() lanes that run the protocol's text together. A verdict (bool) returned by all() is the same on every
+// lane.
 //
 //   begin()            true, and epoch() is this call's, unless the communicator is already out of service
 //   leave()            this block has done; the last thing a protocol does, also after giving up
 //   sync()             all lanes of the block have come here, and what each wrote is visible to the others
 //   all(v)             sync(), and the conjunction of v over the lanes
-//   post(f, e)         stores e with release order at system scope: whoever awaits e sees what this lane wrote before,
+//   post(f, e)         stores e with release order at system scope: whoever awaits e sees what this lane wrote
+//   before,
 //                      and, after sync(), what its block wrote before
 //   await(f, e, w)     acquire-waits until the flag holds at least e; false if it gave up
-//   put(l, d, e)       the 8 bytes d, each half with e in one atomic 8-byte word; no order with anything else in this
+//   put(l, d, e)       the 8 bytes d, each half with e in one atomic 8-byte word; no order with anything else in
+//   this
 //                      launch, except in a space of single lanes (below)
-//   get_all<N>(l, e, d, w)  waits until N lines carry e (null lines are skipped), all loads issued before any is tested;
+//   get_all<N>(l, e, d, w)  waits until N lines carry e (null lines are skipped), all loads issued before any is
+//   tested;
 //                      d receives their payloads; false if it gave up. Line i's peer is w.peer + i % w.peers
 //   refuse(w, want, saw)    a peer's header names another call: take the communicator out of service
 //   load16/store16     16 bytes of this rank's or peers' memory, 16-byte aligned; load_peer16 for memory that peers
@@ -23,20 +27,24 @@
 //
 // And, where a space has them:
 //
-//   single_lane        true: every launch is one block of one lane. Then put releases and get_all acquires, so that a
+//   single_lane        true: every launch is one block of one lane. Then put releases and get_all acquires, so that
+//   a
 //                      header that is put behind data is the data's flag as well
 //   copy(to, from, n)  n bytes, for reductions over whole ranges (ranged_reduction in bulk.hpp)
-//   begin_early(), join()   begin() in two halves: epoch() after the first, the verdict by the second (see packet.hpp)
-//   part(total)        this block's part of [0, total), divided beforehand (part_of_block in partition.hpp)
+//   begin_early(), join()   begin() in two halves: epoch() after the first, the verdict by the second (see
+//   packet.hpp) part(total)        this block's part of [0, total), divided beforehand (part_of_block in
+//   partition.hpp)
 //
 // Launch boundaries: what a rank read and wrote in earlier launches happens before whatever a peer does in launches
-// after the one in which it got a packet of this launch. The reuse of a slot rests on this where no flag was posted in
-// between (bulk data, then a barrier or packets, then bulk data). On CUDA the order of kernels in a stream provides it
-// and packets can be relaxed; a space whose launches are mere function calls must put with release and get with acquire.
+// after the one in which it got a packet of this launch. The reuse of a slot rests on this where no flag was posted
+// in between (bulk data, then a barrier or packets, then bulk data). On CUDA the order of kernels in a stream
+// provides it and packets can be relaxed; a space whose launches are mere function calls must put with release and
+// get with acquire.
 //
-// The waits end by themselves: on abort, on poison that concerns the call (poison::concerns), on the death of a peer,
-// or at the deadline. Whoever gives up fills its rank's give_up_record and poisons every rank. Protocols contain no
-// fences: ThreadSanitizer does not understand them, and a flag with release and acquire says all that is needed.
+// The waits end by themselves: on abort, on poison that concerns the call (poison::concerns), on the death of a
+// peer, or at the deadline. Whoever gives up fills its rank's give_up_record and poisons every rank. Protocols
+// contain no fences: ThreadSanitizer does not understand them, and a flag with release and acquire says all that is
+// needed.
 #pragma once
 
 #include <concepts>
@@ -60,29 +68,31 @@ struct alignas(16) unit16 {
 
 // Says whether a space is one of single lanes.
 template <class S>
-inline constexpr bool is_single_lane = requires { requires S::single_lane; };
+inline constexpr bool is_single_lane = requires {
+  requires S::single_lane;
+};
 
 template <class S>
-concept execution_space =
-    requires(S& s, flag* f, const flag* cf, line* l, const line* const (&lines)[2], std::uint64_t (&data)[2], epoch_t e,
-             std::uint32_t packet, waiting w, unit16* u, const unit16* cu, unit16 v, std::uint64_t d, bool b) {
-      { s.begin() } -> std::same_as<bool>;
-      { s.epoch() } -> std::same_as<epoch_t>;
-      { s.leave() };
-      { s.lane() } -> std::convertible_to<unsigned>;
-      { s.lanes() } -> std::convertible_to<unsigned>;
-      { s.block() } -> std::convertible_to<unsigned>;
-      { s.blocks() } -> std::convertible_to<unsigned>;
-      { s.sync() };
-      { s.all(b) } -> std::same_as<bool>;
-      { s.post(f, e) };
-      { s.await(cf, e, w) } -> std::same_as<bool>;
-      { s.put(l, d, packet) };
-      { s.template get_all<2>(lines, packet, data, w) } -> std::same_as<bool>;
-      { s.refuse(w, d, d) };
-      { s.load16(cu) } -> std::same_as<unit16>;
-      { s.load_peer16(cu) } -> std::same_as<unit16>;
-      { s.store16(u, v) };
-    };
+concept execution_space = requires(S& s, flag* f, const flag* cf, line* l, const line* const (&lines)[2],
+                                   std::uint64_t (&data)[2], epoch_t e, std::uint32_t packet, waiting w, unit16* u,
+                                   const unit16* cu, unit16 v, std::uint64_t d, bool b) {
+  { s.begin() } -> std::same_as<bool>;
+  { s.epoch() } -> std::same_as<epoch_t>;
+  {s.leave()};
+  { s.lane() } -> std::convertible_to<unsigned>;
+  { s.lanes() } -> std::convertible_to<unsigned>;
+  { s.block() } -> std::convertible_to<unsigned>;
+  { s.blocks() } -> std::convertible_to<unsigned>;
+  {s.sync()};
+  { s.all(b) } -> std::same_as<bool>;
+  {s.post(f, e)};
+  { s.await(cf, e, w) } -> std::same_as<bool>;
+  {s.put(l, d, packet)};
+  { s.template get_all<2>(lines, packet, data, w) } -> std::same_as<bool>;
+  {s.refuse(w, d, d)};
+  { s.load16(cu) } -> std::same_as<unit16>;
+  { s.load_peer16(cu) } -> std::same_as<unit16>;
+  {s.store16(u, v)};
+};
 
 }  // namespace xyl

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// xylAllReduce on host memory through the ABI, between processes: every type, operation and algorithm, odd sizes, in
-// place, element-aligned pointers, chunked messages. The reference is computed element by element in double or in
-// 64-bit integers, from values small enough to be exact there.
+// xylAllReduce on host memory through the ABI, between processes: every type, operation and algorithm, odd sizes,
+// in place, element-aligned pointers, chunked messages. The reference is computed element by element in double or
+// in 64-bit integers, from values small enough to be exact there.
 #include <fenv.h>
 #include <sys/mman.h>
 #ifdef __SSE__
@@ -21,8 +21,8 @@
 namespace xyl::test {
 namespace {
 
-// Small, rank- and index-dependent; never zero, so that a lost contribution shows in sums and products alike. A ring
-// rounds partial sums to the type: there every partial result must be exact, also with two bits of mantissa.
+// Small, rank- and index-dependent; never zero, so that a lost contribution shows in sums and products alike. A
+// ring rounds partial sums to the type: there every partial result must be exact, also with two bits of mantissa.
 int value_of(int rank, std::size_t i) {
   const char* const how = std::getenv("XYLEM_ALGO");
   const bool exact = how != nullptr && std::strcmp(how, "ring") == 0;
@@ -41,13 +41,20 @@ double combine(xylRedOp_t op, double a, int v) {
   const auto whole = static_cast<std::int64_t>(a);
   switch (op) {
     case xylSum:
-    case xylAvg: return a + v;
-    case xylProd: return a * v;
-    case xylMax: return std::fmax(a, v);
-    case xylMin: return std::fmin(a, v);
-    case xylBitAnd: return static_cast<double>(whole & v);
-    case xylBitOr: return static_cast<double>(whole | v);
-    case xylBitXor: return static_cast<double>(whole ^ v);
+    case xylAvg:
+      return a + v;
+    case xylProd:
+      return a * v;
+    case xylMax:
+      return std::fmax(a, v);
+    case xylMin:
+      return std::fmin(a, v);
+    case xylBitAnd:
+      return static_cast<double>(whole & v);
+    case xylBitOr:
+      return static_cast<double>(whole | v);
+    case xylBitXor:
+      return static_cast<double>(whole ^ v);
   }
   return NAN;
 }
@@ -63,8 +70,10 @@ T expected(xylRedOp_t op, int ranks, std::size_t i) {
     const float average = static_cast<float>(a) / static_cast<float>(ranks);
     return element_traits<T>::encode(average);
   }
-  if constexpr (element_traits<T>::is_integer || std::is_same_v<T, double>) return static_cast<T>(a);
-  else return element_traits<T>::encode(static_cast<float>(a));
+  if constexpr (element_traits<T>::is_integer || std::is_same_v<T, double>)
+    return static_cast<T>(a);
+  else
+    return element_traits<T>::encode(static_cast<float>(a));
 }
 
 struct options {
@@ -86,8 +95,8 @@ void check(xylComm_t comm, int rank, int ranks, xylDataType_t type, xylRedOp_t o
     const T want = expected<T>(op, ranks, i);
     if (std::memcmp(&out[i], &want, sizeof want) != 0 && wrong++ == 0) first = i;
   }
-  ASSERT_EQ(wrong, 0u) << facts_of(type)->name << " " << name_of_operation(op) << " count " << count << ": first at "
-                       << first;
+  ASSERT_EQ(wrong, 0u) << facts_of(type)->name << " " << name_of_operation(op) << " count " << count
+                       << ": first at " << first;
   for (std::size_t i = 0; i < guard; ++i) {
     ASSERT_EQ(std::memcmp(out - 1 - i, &poison, sizeof poison), 0) << "wrote before the buffer";
     ASSERT_EQ(std::memcmp(out + count + i, &poison, sizeof poison), 0) << "wrote behind the buffer";

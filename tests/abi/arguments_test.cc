@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a user sees when this rank itself is wrong: arguments, handles, initialisation, environment, a forked child. Each
-// test is named after its symptom.
+// What a user sees when this rank itself is wrong: arguments, handles, initialisation, environment, a forked child.
+// Each test is named after its symptom.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -102,8 +102,8 @@ TEST(initialisation, with_an_allgather_that_throws_an_int_is_an_error) {
   EXPECT_TRUE(ends[0].good()) << ends[0].text();
 }
 
-// The last exchange (rank 0's choice of algorithms) is garbled on one rank: an error, never a call that does nothing and
-// says that all is well. In between, garbage would leave the ranks in different exchanges.
+// The last exchange (rank 0's choice of algorithms) is garbled on one rank: an error, never a call that does
+// nothing and says that all is well. In between, garbage would leave the ranks in different exchanges.
 TEST(initialisation, with_an_allgather_that_delivers_garbage_never_ends_in_wrong_sums) {
   struct garbling {
     std::function<int(const void*, void*, std::size_t)> gather;

@@ -62,11 +62,13 @@ TEST_P(killed_rank, in_mid_allreduce_is_named_within_a_second) {
     if (r == victim)
       EXPECT_EQ(ends[static_cast<std::size_t>(r)].signal, SIGKILL);
     else
-      EXPECT_TRUE(ends[static_cast<std::size_t>(r)].good()) << r << ": " << ends[static_cast<std::size_t>(r)].text();
+      EXPECT_TRUE(ends[static_cast<std::size_t>(r)].good())
+          << r << ": " << ends[static_cast<std::size_t>(r)].text();
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(host, killed_rank, testing::Combine(testing::Values(2, 4), testing::Values(2, 4000, 400'000)));
+INSTANTIATE_TEST_SUITE_P(host, killed_rank,
+                         testing::Combine(testing::Values(2, 4), testing::Values(2, 4000, 400'000)));
 
 // Rank 2 is held while rank 1 dies and rank 0 leaves because of that: it must not blame rank 0.
 TEST(killed_rank_of_three, is_named_also_by_who_looks_after_another_has_left) {
@@ -116,7 +118,8 @@ TEST(mismatched_call, of_any_kind_is_invalid_usage_and_both_calls_are_named) {
     xylRedOp_t op;
     bool barrier;
   };
-  for (const call& other : {call{xylInt32, xylSum, false}, call{xylFloat32, xylMax, false}, call{xylFloat32, xylSum, true}})
+  for (const call& other :
+       {call{xylInt32, xylSum, false}, call{xylFloat32, xylMax, false}, call{xylFloat32, xylSum, true}})
     with_ranks(2, [&](int rank, test_communicator& comm) {
       std::vector<float> in(100, 1.0f), out(100, 7.0f);
       xylResult_t code;
@@ -167,7 +170,8 @@ TEST(rank_that_never_comes, is_a_timeout_that_names_it) {
       ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
       if (rank != 1) {
         std::vector<double> data(1000, 1.0);
-        EXPECT_EQ(xylAllReduce(data.data(), data.data(), data.size(), xylFloat64, xylSum, comm, nullptr), xylTimeout);
+        EXPECT_EQ(xylAllReduce(data.data(), data.data(), data.size(), xylFloat64, xylSum, comm, nullptr),
+                  xylTimeout);
         EXPECT_TRUE(says(xylGetLastError(comm), "rank 1")) << xylGetLastError(comm);
       }
       m.wait();
@@ -201,7 +205,8 @@ TEST(destroy, right_after_the_last_call_does_not_disturb_peers) {
     with_ranks(3, [&](int, test_communicator& comm) {
       std::vector<float> data(2000, 1.0f);
       for (int i = 0; i < 5; ++i)
-        ASSERT_EQ(xylAllReduce(data.data(), data.data(), data.size(), xylFloat32, xylMax, comm, nullptr), xylSuccess)
+        ASSERT_EQ(xylAllReduce(data.data(), data.data(), data.size(), xylFloat32, xylMax, comm, nullptr),
+                  xylSuccess)
             << xylGetLastError(comm);
       comm.destroy();
     });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Initialisation where memory runs out on one rank: at each allocation in turn, operator new, which the library takes
-// from the program, throws. The rank says so, and its peers hear of it at once instead of waiting for it.
+// Initialisation where memory runs out on one rank: at each allocation in turn, operator new, which the library
+// takes from the program, throws. The rank says so, and its peers hear of it at once instead of waiting for it.
 #include <unistd.h>
 
 #include <atomic>
@@ -31,8 +31,8 @@ std::atomic<long> allocations_left{-1};
 namespace xyl::test {
 namespace {
 
-// The allgather's own allocations succeed, and the count begins at the first exchange: a rank that cannot even come to
-// that one is the launcher's to notice.
+// The allgather's own allocations succeed, and the count begins at the first exchange: a rank that cannot even come
+// to that one is the launcher's to notice.
 struct gathering {
   std::function<int(const void*, void*, std::size_t)> gather;
   long fail_at;

@@ -6,23 +6,29 @@
 namespace xyl {
 namespace {
 
-constexpr algorithm every_algorithm[] = {algorithm::packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring};
+constexpr algorithm every_algorithm[] = {algorithm::packet, algorithm::one_shot, algorithm::two_shot,
+                                         algorithm::ring};
 
 // What a chunk needs of the workspace, from the protocols' own addressing.
 std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes) {
   const std::uint64_t units = (bytes + 15) / 16, share = (units + map.ranks - 1) / map.ranks;
   switch (how) {
-    case algorithm::packet: return (bytes + 7) / 8 * sizeof(line) + map.header_bytes;  // of a packet region
-    case algorithm::one_shot: return units * 16;                                       // of a bulk region
-    case algorithm::two_shot: return 2 * share * 16;                                   // of a bulk region
-    case algorithm::ring: return (2 * map.ranks - 2) * share * 16;                     // of all bulk regions of a slot
+    case algorithm::packet:
+      return (bytes + 7) / 8 * sizeof(line) + map.header_bytes;  // of a packet region
+    case algorithm::one_shot:
+      return units * 16;  // of a bulk region
+    case algorithm::two_shot:
+      return 2 * share * 16;  // of a bulk region
+    case algorithm::ring:
+      return (2 * map.ranks - 2) * share * 16;  // of all bulk regions of a slot
   }
   return ~0ull;
 }
 
 TEST(selection, chunks_fit_the_workspace_for_any_number_of_ranks) {
   for (std::uint32_t ranks = 2; ranks <= 256; ++ranks)
-    for (std::uint64_t budget : {std::uint64_t{4096} * ranks, std::uint64_t{256} << 10 << (ranks / 64), std::uint64_t{16} << 20})
+    for (std::uint64_t budget :
+         {std::uint64_t{4096} * ranks, std::uint64_t{256} << 10 << (ranks / 64), std::uint64_t{16} << 20})
       for (algorithm how : every_algorithm)
         for (unsigned element : {1u, 2u, 4u, 8u}) {
           const layout map = layout::make(ranks, 1, std::max<std::uint64_t>(budget / 16, 64 * ranks), budget);

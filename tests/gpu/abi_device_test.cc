@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// xylAllReduce on device memory through the ABI, between processes that share a GPU (or have one each): eager calls,
-// graphs, streams, and what a user sees when a rank is killed, late, aborted or calls something else. Skipped where
-// there is no GPU. Works with and without MPS; without, the ranks take turns and each call costs milliseconds.
+// xylAllReduce on device memory through the ABI, between processes that share a GPU (or have one each): eager
+// calls, graphs, streams, and what a user sees when a rank is killed, late, aborted or calls something else.
+// Skipped where there is no GPU. Works with and without MPS; without, the ranks take turns and each call costs
+// milliseconds.
 #include <cuda_runtime_api.h>
 #include <signal.h>
 #include <unistd.h>
@@ -45,7 +46,8 @@ void choose_device(int rank) {
   cuda(cudaSetDevice(rank % devices));
 }
 
-void with_device_ranks(int ranks, const std::function<void(int, test_communicator&)>& body, int limit_ms = 120'000) {
+void with_device_ranks(int ranks, const std::function<void(int, test_communicator&)>& body,
+                       int limit_ms = 120'000) {
   const auto ends = forked_ranks(
       ranks,
       [&](int rank, meeting& m) {
@@ -90,7 +92,8 @@ class buffer {
 
 std::vector<float> pattern(int rank, std::size_t count) {
   std::vector<float> v(count);
-  for (std::size_t i = 0; i < count; ++i) v[i] = static_cast<float>(1 + (i * 7 + static_cast<std::size_t>(rank)) % 13);
+  for (std::size_t i = 0; i < count; ++i)
+    v[i] = static_cast<float>(1 + (i * 7 + static_cast<std::size_t>(rank)) % 13);
   return v;
 }
 
@@ -134,7 +137,8 @@ TEST_F(device, graphs_of_different_sizes_alternate_with_eager_calls) {
       cudaGraph_t graph;
       cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
       for (int i = 0; i < 2 + g; ++i)
-        ASSERT_EQ(xylAllReduce(in[g]->data(), out[g]->data(), counts[g], xylFloat32, xylSum, comm, stream), xylSuccess)
+        ASSERT_EQ(xylAllReduce(in[g]->data(), out[g]->data(), counts[g], xylFloat32, xylSum, comm, stream),
+                  xylSuccess)
             << xylGetLastError(comm);
       cuda(cudaStreamEndCapture(stream, &graph));
       cuda(cudaGraphInstantiate(&graphs[g], graph, 0));
@@ -143,7 +147,8 @@ TEST_F(device, graphs_of_different_sizes_alternate_with_eager_calls) {
     for (int round = 0; round < 6; ++round) {
       for (auto& o : out) o->fill(-1);
       cuda(cudaGraphLaunch(graphs[round % 3], stream));
-      ASSERT_EQ(xylAllReduce(in[0]->data(), out[0]->data(), counts[0], xylFloat32, xylSum, comm, stream), xylSuccess);
+      ASSERT_EQ(xylAllReduce(in[0]->data(), out[0]->data(), counts[0], xylFloat32, xylSum, comm, stream),
+                xylSuccess);
       cuda(cudaGraphLaunch(graphs[(round + 1) % 3], stream));
       cuda(cudaStreamSynchronize(stream));
       for (int g : {0, round % 3, (round + 1) % 3}) expect_sum(out[g]->content(), ranks);
@@ -224,7 +229,8 @@ TEST_F(device, killed_rank_in_mid_allreduce_is_named_within_a_second) {
           const std::int64_t began = now_ns();
           EXPECT_EQ(call_until_error(comm, in, out, nullptr), xylRemoteError);
           EXPECT_LT(now_ns() - began, 1'300'000'000);
-          EXPECT_EQ(xylAllReduce(in.data(), out.data(), in.count(), xylFloat32, xylSum, comm, nullptr), xylRemoteError);
+          EXPECT_EQ(xylAllReduce(in.data(), out.data(), in.count(), xylFloat32, xylSum, comm, nullptr),
+                    xylRemoteError);
           const std::string who = "rank " + std::to_string(victim);
           EXPECT_NE(std::strstr(xylGetLastError(comm), who.c_str()), nullptr) << xylGetLastError(comm);
           cuda(cudaDeviceSynchronize());  // the context is unharmed
@@ -234,7 +240,8 @@ TEST_F(device, killed_rank_in_mid_allreduce_is_named_within_a_second) {
       if (r == victim)
         EXPECT_EQ(ends[static_cast<std::size_t>(r)].signal, SIGKILL);
       else
-        EXPECT_TRUE(ends[static_cast<std::size_t>(r)].good()) << r << ": " << ends[static_cast<std::size_t>(r)].text();
+        EXPECT_TRUE(ends[static_cast<std::size_t>(r)].good())
+            << r << ": " << ends[static_cast<std::size_t>(r)].text();
     }
   }
 }
@@ -302,7 +309,8 @@ TEST_F(device, abort_ends_a_graph_of_many_calls_quickly) {
 }
 
 TEST_F(device, communicators_are_made_and_destroyed_without_leaking_device_memory) {
-  with_device_ranks(2, [&](int, test_communicator&) {}, 60'000);
+  with_device_ranks(
+      2, [&](int, test_communicator&) {}, 60'000);
   const auto ends = forked_ranks(2, [&](int rank, meeting& m) {
     choose_device(rank);
     std::size_t before = 0, after = 0, total = 0;

@@ -101,7 +101,8 @@ TEST(layout, calls_take_turns_over_the_spread_and_stay_inside_their_region) {
           ASSERT_NE(at, l.place(e + 2, bytes)) << "the next call of the slot must lie elsewhere";
         }
       }
-      EXPECT_EQ(places.size() > 1, bytes > 0 && 2 * bytes <= std::min(spread, l.bulk_stride)) << spread << " " << bytes;
+      EXPECT_EQ(places.size() > 1, bytes > 0 && 2 * bytes <= std::min(spread, l.bulk_stride))
+          << spread << " " << bytes;
     }
   }
 }

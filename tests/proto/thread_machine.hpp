@@ -45,7 +45,7 @@ struct machine_plan {
   std::chrono::nanoseconds deadline = std::chrono::seconds(60);
   std::uint64_t packet_bytes_per_rank = 2048, bulk_bytes_per_rank = 4096;
   std::uint64_t spread = 0;  // see layout::place()
-  int absent_rank = -1;  // does not come to a run that is not complete
+  int absent_rank = -1;      // does not come to a run that is not complete
 };
 
 // A user's buffer with guards on both sides.
@@ -80,9 +80,7 @@ enum kind_selection { every_kind, float_sum_only };
 template <class Space = thread_space, class Call = call<machine_capacity>, kind_selection Kinds = every_kind>
 class thread_machine {
  public:
-  explicit thread_machine(const machine_plan& plan)
-      : plan_(plan),
-        map_(map_of(plan)) {
+  explicit thread_machine(const machine_plan& plan) : plan_(plan), map_(map_of(plan)) {
     std::vector<std::byte*> workspaces;
     for (int r = 0; r < plan.ranks; ++r) {
       memory_.emplace_back(static_cast<std::byte*>(::operator new (map_.bytes, std::align_val_t{4096})));
@@ -140,8 +138,8 @@ class thread_machine {
  private:
   static layout map_of(const machine_plan& plan) {
     const auto ranks = static_cast<unsigned>(plan.ranks);
-    layout map = layout::make(ranks, plan.blocks, plan.packet_bytes_per_rank * ranks,
-                              plan.bulk_bytes_per_rank * ranks);
+    layout map =
+        layout::make(ranks, plan.blocks, plan.packet_bytes_per_rank * ranks, plan.bulk_bytes_per_rank * ranks);
     map.spread = plan.spread;
     return map;
   }

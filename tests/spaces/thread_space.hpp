@@ -45,7 +45,8 @@ struct thread_rank {
   std::chrono::nanoseconds deadline;  // of each wait; changed between launches only
   std::atomic<bool> aborted{false};
   std::vector<std::unique_ptr<thread_block>> blocks;
-  // Blocks that have begun, ever; how many had when the current call began; and that have ended, ever. They wrap soon.
+  // Blocks that have begun, ever; how many had when the current call began; and that have ended, ever. They wrap
+  // soon.
   std::uint32_t entered = first_count, base = first_count, left = first_count;
   static constexpr auto first_count = static_cast<std::uint32_t>(-3);
 };
