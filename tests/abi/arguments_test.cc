@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "abi/ranks.hpp"
+#include "comm/selection.hpp"
 
 namespace xyl::test {
 namespace {
@@ -107,17 +109,19 @@ TEST(initialisation, with_an_allgather_that_throws_an_int_is_an_error) {
 TEST(initialisation, with_an_allgather_that_delivers_garbage_never_ends_in_wrong_sums) {
   struct garbling {
     std::function<int(const void*, void*, std::size_t)> gather;
-    int left;
+    std::size_t bytes;  // of the exchange to garble; 0: the first
     int fill;
+    bool first = true;
   };
-  for (int at : {0, 6})
+  for (std::size_t garbled : {std::size_t{0}, sizeof(selection)})
     for (int fill : {0x00, 0x5a, 0xff}) {
       const auto ends = forked_ranks(2, [&](int rank, meeting& m) {
-        garbling context{m.allgather(rank), rank == 1 ? at : -1, fill};
+        garbling context{m.allgather(rank), rank == 1 ? garbled : ~std::size_t{0}, fill};
         const auto gather = [](void* self, const void* send, void* recv, std::size_t bytes) {
           auto& g = *static_cast<garbling*>(self);
           const int failed = g.gather(send, recv, bytes);
-          if (g.left-- == 0) std::memset(recv, g.fill, 2 * bytes);
+          const bool is_it = g.bytes == 0 ? std::exchange(g.first, false) : bytes == g.bytes;
+          if (is_it) std::memset(recv, g.fill, 2 * bytes);
           return failed;
         };
         xylComm_t comm = nullptr;
@@ -128,7 +132,7 @@ TEST(initialisation, with_an_allgather_that_delivers_garbage_never_ends_in_wrong
         }
         EXPECT_EQ(xylCommDestroy(comm), xylSuccess);
       });
-      for (const auto& end : ends) EXPECT_TRUE(end.good()) << at << ": " << end.text();
+      for (const auto& end : ends) EXPECT_TRUE(end.good()) << garbled << ": " << end.text();
     }
 }
 
