@@ -26,7 +26,6 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks) {
   if (p.one_shot_bytes) s.host.one_shot_bytes = s.device.one_shot_bytes = *p.one_shot_bytes;
   s.ranks = static_cast<std::uint32_t>(ranks);
   s.forced = p.forced_algorithm ? static_cast<std::uint32_t>(*p.forced_algorithm) : automatic;
-  if (p.deterministic && s.forced == static_cast<std::uint32_t>(algorithm::ring)) s.forced = automatic;
   s.max_blocks = p.max_blocks ? std::min<std::uint32_t>(blocks, static_cast<std::uint32_t>(*p.max_blocks)) : blocks;
   return s;
 }

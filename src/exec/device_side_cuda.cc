@@ -3,17 +3,16 @@
 // The device half of a communicator with CUDA. All memory, events and code that a launch needs exist after
 // connect(): a launch allocates nothing and loads nothing, so it can be captured, and cannot wait behind a kernel
 // that waits for this rank. Relies on one lock per communicator in the caller.
-#include <sys/random.h>
-
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <vector>
 
 #include "exec/device_side.hpp"
+#include "exec/dispatch.hpp"
 #include "exec/stream_order.hpp"
 #include "kernels/arguments.hpp"
 #include "kernels/kernel_table.hpp"
+#include "os/machine.hpp"
 #include "proto/partition.hpp"
 #include "proto/turn.hpp"
 
@@ -22,21 +21,6 @@ namespace {
 
 static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(device_handle::ipc));
 static_assert(device_capacity == argument_capacity(0));
-
-using process_token = std::array<std::uint8_t, 16>;
-
-// The same for all ranks of this process, different for all others.
-const process_token& token_of_process() {
-  static const process_token token = [] {
-    process_token t{};
-    for (std::size_t have = 0; have < t.size();) {
-      const ssize_t got = ::getrandom(t.data() + have, t.size() - have, 0);
-      if (got > 0) have += static_cast<std::size_t>(got);
-    }
-    return t;
-  }();
-  return token;
-}
 
 // Every kernel loaded, and how many blocks of any of them the whole device holds at once. Under MPS the number of
 // multiprocessors is what this client may use.
@@ -142,7 +126,9 @@ result cuda_device_side::initialise(std::byte* host_control, std::size_t host_by
   cudaDeviceProp properties;
   XYL_TRY(cuda_result(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties"));
   std::memcpy(handle_.uuid, &properties.uuid, sizeof handle_.uuid);
-  std::memcpy(handle_.process, token_of_process().data(), sizeof handle_.process);
+  process_token process;
+  XYL_TRY(current_process(process));
+  std::memcpy(handle_.process, process.data(), sizeof handle_.process);
   handle_.address = reinterpret_cast<std::uint64_t>(workspace_);
   handle_.ordinal = device_;
   cudaIpcMemHandle_t ipc;
@@ -215,31 +201,10 @@ memory_kind cuda_device_side::classify(const void* pointer) const {
   }
 }
 
-std::uint64_t bytes_of_element(xylDataType_t type) {
-  switch (type) {
-    case xylInt8:
-    case xylUint8:
-    case xylFloat8e4m3:
-    case xylFloat8e5m2:
-      return 1;
-    case xylInt16:
-    case xylUint16:
-    case xylFloat16:
-    case xylBfloat16:
-      return 2;
-    case xylInt64:
-    case xylUint64:
-    case xylFloat64:
-      return 8;
-    default:
-      return 4;
-  }
-}
-
 // What the protocol divides among its blocks: units of the message, or of a share of it.
 std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylDataType_t type,
                                                std::uint64_t count) const {
-  const std::uint64_t per_unit = (how.how == algorithm::packet ? 8 : 16) / bytes_of_element(type);
+  const std::uint64_t per_unit = (how.how == algorithm::packet ? 8 : 16) / facts_of(type)->bytes;
   std::uint64_t units = units_of(count, per_unit);
   if (how.how == algorithm::two_shot || how.how == algorithm::ring) units = units_of(units, map_.ranks);
   // Blocks begin at multiples of 128 bytes, so that no two of them touch the same line.
