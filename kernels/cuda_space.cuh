@@ -81,6 +81,20 @@ __device__ __forceinline__ std::uint64_t time_ns() {
   return ns;
 }
 
+// Programmatic dependent launch, which exists from compute capability 9.0 on; in a launch that is none, or where it
+// does not exist, both are nothing. The first returns when all earlier launches that this one depends on have ended
+// and what they wrote is visible. The second says that the next launch may be scheduled; it makes nothing visible.
+__device__ __forceinline__ void await_earlier_launches() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void let_next_launch_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 }  // namespace machine
 
 // What the lanes of a block share; in shared memory.
@@ -201,8 +215,10 @@ class cuda_space {
     return join();
   }
 
-  // The first half: what is known without the other lanes.
+  // The first half: what is known without the other lanes. Nothing that an earlier launch may have written (the
+  // user's buffers, the turn, the workspace) is touched before it has ended; everything before that is the launch.
   __device__ __forceinline__ void begin_early() {
+    machine::await_earlier_launches();
     word_ = machine::load_turn(&control().call.turn);
     poisoned_ = machine::load_relaxed(&control().poisoned.word);
     epoch_ = turn::epoch(word_);
@@ -227,6 +243,17 @@ class cuda_space {
       wrong<Capacity>::give_up({given_, state_, epoch_ - 1}, xylInvalidUsage,
                                waiting{given_.what.rank, phase::none}, 0, turn::inside(word_));
     return false;
+  }
+
+  // The next launch waits in begin_early() until this one has ended, so there are never more than two of a
+  // communicator on the device, for which the grids leave room. But the next launch may be somebody else's, as
+  // large as the device. Once this block has sent, every block of this launch runs or can run; where peers share
+  // the device theirs may not, so there it must have heard of them (`late`).
+  __device__ __forceinline__ void sent() {
+    if (given_.overlap == launch_overlap::early) machine::let_next_launch_start();
+  }
+  __device__ __forceinline__ void received() {
+    if (given_.overlap == launch_overlap::late) machine::let_next_launch_start();
   }
 
   // Nobody waits for this: the next launch begins when this one's memory operations are done.
