@@ -18,7 +18,7 @@ namespace xyl {
 namespace {
 
 // Budgets of one slot of a device workspace, shared by all sources: 36 MB in all with eight ranks.
-constexpr std::uint64_t device_packet_bytes = 1 << 20;
+constexpr std::uint64_t device_packet_bytes = 2 << 20;
 constexpr std::uint64_t device_bulk_bytes = 16 << 20;
 constexpr std::uint32_t device_blocks = 64;
 
