@@ -26,10 +26,18 @@ __global__ void __launch_bounds__(Protocol::lanes(Ranks), 2)
   }
 }
 
+template <class Protocol>
+constexpr bool is_grouped(int ranks) {
+  if constexpr (requires { Protocol::is_grouped(ranks); })
+    return Protocol::is_grouped(ranks);
+  else
+    return false;
+}
+
 template <class Protocol, class T, int Ranks>
 kernel handle_of() {
   return {reinterpret_cast<const void*>(all_reduce_kernel<Protocol, T, Ranks>), Protocol::lanes(Ranks),
-          argument_capacity(Ranks)};
+          argument_capacity(Ranks), is_grouped<Protocol>(Ranks)};  // namespace xyl
 }
 
 template <class Protocol, class T, bool Fixed = has_fixed_ranks<T>>

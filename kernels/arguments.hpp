@@ -15,6 +15,7 @@ constexpr int argument_capacity(int fixed_ranks) { return fixed_ranks ? fixed_ra
 template <int Capacity>
 struct kernel_arguments {
   std::uint64_t units_of_block = 0;  // what the protocol divides among its blocks, divided
+  std::uint32_t lanes_of_group = 0;  // of kernels that group their lanes
   call<Capacity> what;
   control_block* host_control = nullptr;  // as the device reaches it
   launch_overlap overlap = launch_overlap::none;

@@ -321,6 +321,13 @@ class cuda_space {
     wrong<Capacity>::give_up(faults(), xylInvalidUsage, w, wanted, seen);
   }
 
+  // See proto/grouped_packet.hpp. The launch brings the room.
+  __device__ __forceinline__ unsigned lanes_of_group(int) const { return given_.lanes_of_group; }
+  __device__ __forceinline__ std::uint64_t* shared_words() const {
+    extern __shared__ std::uint64_t words[];
+    return words;
+  }
+
   __device__ __forceinline__ unit16 load16(const unit16* from) const { return machine::load_unit(from); }
   // An ordinary load: the first-level cache may keep it, and forgets it at the next acquire.
   __device__ __forceinline__ unit16 load_peer16(const unit16* from) const { return machine::load_unit(from); }

@@ -17,6 +17,7 @@ struct kernel {
   const void* function = nullptr;  // for the CUDA runtime
   unsigned most_lanes = 0;         // threads of a block
   int capacity = 0;                // of its kernel_arguments
+  bool is_grouped = false;         // its lanes form groups, see proto/grouped_packet.hpp
 };
 
 // One protocol for one type. `fixed` are the sums for 2, 4 and 8 ranks, null where they do not exist.

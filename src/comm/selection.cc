@@ -13,15 +13,17 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks) {
   selection s;
   std::memset(&s, 0, sizeof s);
   // A tiny one-shot message travels in the line of its header: packets, at twice the bytes, have nothing to add.
-  s.host = {0, 64 << 10, 256 << 10, 0, 0, 0};
+  s.host = {0, 0, 64 << 10, 256 << 10, 0, 0, 0, 0};
   // Measured with several ranks on one GPU. Packets cost twice the bytes to every peer, one-shot once; the more
   // peers, the sooner a share for each is better.
   if (ranks <= 2)
-    s.device = {256 << 10, UINT64_MAX, 8 << 20, 2 << 10, 4 << 10, 1};
+    s.device = {208 << 10, 512 << 10, UINT64_MAX, 8 << 20, 2 << 10, 8 << 10, 4 << 10, 1};
   else if (ranks <= 4)
-    s.device = {128 << 10, 1 << 20, 8 << 20, 1 << 10, 4 << 10, 1};
+    s.device = {64 << 10, 512 << 10, 0, 8 << 20, 1 << 10, 4 << 10, 4 << 10, 1};
   else
-    s.device = {32 << 10, 128 << 10, 8 << 20, 1 << 10, 4 << 10, 1};
+    s.device = {32 << 10, 256 << 10, 0, 8 << 20, 1 << 10, 2 << 10, 4 << 10, 1};
+  // Whoever sets a threshold chooses between the one-shot forms and two-shot.
+  if (p.packet_bytes || p.one_shot_bytes) s.device.two_shot_packet_bytes = 0;
   if (p.packet_bytes) s.host.packet_bytes = s.device.packet_bytes = *p.packet_bytes;
   if (p.one_shot_bytes) s.host.one_shot_bytes = s.device.one_shot_bytes = *p.one_shot_bytes;
   s.ranks = static_cast<std::uint32_t>(ranks);
@@ -34,14 +36,25 @@ algorithm selection::choose(const limits& of, std::uint64_t bytes) const {
   if (ranks == 1) return algorithm::one_shot;  // a copy; the others need a peer
   if (forced != automatic) return static_cast<algorithm>(forced);
   if (bytes <= of.packet_bytes) return algorithm::packet;
+  if (bytes <= of.two_shot_packet_bytes) return algorithm::two_shot_packet;
   if (bytes <= of.one_shot_bytes) return algorithm::one_shot;
   return algorithm::two_shot;
 }
 
 unsigned selection::blocks_for(algorithm how, std::uint64_t bytes) const {
-  const std::uint64_t per_block = how == algorithm::packet     ? device.packet_bytes_per_block
-                                  : how == algorithm::one_shot ? device.one_shot_bytes_per_block
-                                                               : device.other_bytes_per_block;
+  const auto bytes_per_block = [&] {
+    switch (how) {
+      case algorithm::packet:
+        return device.packet_bytes_per_block;
+      case algorithm::two_shot_packet:
+        return device.two_shot_packet_bytes_per_block;
+      case algorithm::one_shot:
+        return device.one_shot_bytes_per_block;
+      default:
+        return device.other_bytes_per_block;
+    }
+  };
+  const std::uint64_t per_block = bytes_per_block();
   const std::uint64_t blocks = (bytes + per_block - 1) / per_block;
   // An even number of blocks makes even parts: 32 were faster than 33.
   const unsigned most = max_blocks >= 8 ? max_blocks / 8 * 8 : std::max(1u, max_blocks);
@@ -76,7 +89,7 @@ std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wan
       held = map.bulk_stride / 2 * ranks;
       break;  // a region holds a scattered and a gathered share
     case algorithm::two_shot_packet:
-      held = map.packet_capacity() / 2 * ranks;
+      held = map.packet_capacity() / 16 * 8 * ranks;
       break;  // likewise
     case algorithm::ring:
       held = ranks * map.bulk_stride / (2 * ranks - 2) * ranks;

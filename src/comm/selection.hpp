@@ -19,10 +19,12 @@ struct selection {
   // For one kind of memory. Sizes in bytes of the whole message; larger ones use two-shot.
   struct limits {
     std::uint64_t packet_bytes;
+    std::uint64_t two_shot_packet_bytes;
     std::uint64_t one_shot_bytes;
     std::uint64_t chunk_bytes;  // a longer message is cut into chunks of this size
     // Device only: the bytes of a message that make one more block worth while.
     std::uint64_t packet_bytes_per_block;
+    std::uint64_t two_shot_packet_bytes_per_block;
     std::uint64_t one_shot_bytes_per_block;
     std::uint64_t other_bytes_per_block;
   };

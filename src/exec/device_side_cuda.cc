@@ -13,6 +13,7 @@
 #include "kernels/arguments.hpp"
 #include "kernels/kernel_table.hpp"
 #include "os/machine.hpp"
+#include "proto/grouped_packet.hpp"
 #include "proto/partition.hpp"
 #include "proto/turn.hpp"
 
@@ -22,9 +23,33 @@ namespace {
 static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(device_handle::ipc));
 static_assert(device_capacity == argument_capacity(0));
 
+// The threads of a block, what they are in groups (see proto/grouped_packet.hpp), and the shared memory they want.
+struct block_shape {
+  unsigned lanes = 0;
+  unsigned lanes_of_group = 0;
+  std::size_t shared_bytes = 0;
+};
+
+// One unit per lane as far as that goes, and a warp more, which sees to the headers while the others see to data.
+block_shape shape_of(const kernel& k, std::uint64_t units, unsigned ranks) {
+  constexpr unsigned warp = 32;
+  const std::uint64_t wanted = std::max<std::uint64_t>((units + warp - 1) / warp * warp, warp);
+  block_shape shape;
+  if (!k.is_grouped) {
+    shape.lanes = static_cast<unsigned>(std::min<std::uint64_t>(wanted + warp, k.most_lanes));
+    return shape;
+  }
+  const unsigned groups = std::min(ranks, (k.most_lanes - warp) / warp);
+  const unsigned room = (k.most_lanes - warp) / groups / warp * warp;
+  shape.lanes_of_group = static_cast<unsigned>(std::min<std::uint64_t>(wanted, room));
+  shape.lanes = groups * shape.lanes_of_group + warp;
+  shape.shared_bytes = std::size_t{ranks} * group_unroll * shape.lanes_of_group * sizeof(std::uint64_t);
+  return shape;
+}
+
 // Every kernel loaded, and how many blocks of any of them the whole device holds at once. Under MPS the number of
 // multiprocessors is what this client may use.
-result load_kernels(int device, int& max_blocks) {
+result load_kernels(int device, unsigned ranks, int& max_blocks) {
   int multiprocessors = 0;
   XYL_TRY(cuda_result(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
                       "cudaDeviceGetAttribute"));
@@ -38,7 +63,8 @@ result load_kernels(int device, int& max_blocks) {
                    cudaGetErrorString(status));
     int blocks = 0;
     XYL_TRY(cuda_result(
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k.function, static_cast<int>(k.most_lanes), 0),
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k.function, static_cast<int>(k.most_lanes),
+                                                      shape_of(k, UINT64_MAX / 2, ranks).shared_bytes),
         "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
     fewest = fewest == 0 ? blocks : std::min(fewest, blocks);
   }
@@ -81,8 +107,8 @@ class cuda_device_side final : public device_side {
   result open_peer(const device_handle& peer, int p, std::byte*& workspace);
   std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
   template <int Capacity>
-  result launch(const kernel& k, const device_launch& how, unsigned lanes, kernel_arguments<Capacity> arguments,
-                cudaStream_t stream);
+  result launch(const kernel& k, const device_launch& how, const block_shape& block,
+                kernel_arguments<Capacity> arguments, cudaStream_t stream);
 
   const int device_;
   const layout map_;
@@ -101,7 +127,7 @@ class cuda_device_side final : public device_side {
 result cuda_device_side::initialise(std::byte* host_control, std::size_t host_bytes) {
   const device_scope scope(device_);
   XYL_TRY(scope.status());
-  XYL_TRY(load_kernels(device_, handle_.max_blocks));
+  XYL_TRY(load_kernels(device_, map_.ranks, handle_.max_blocks));
 
   // An allocation of 2 MB or more is not shared with others of this process, so that nothing else is exported with
   // it.
@@ -222,20 +248,15 @@ std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylData
   return (units_of(units, how.blocks) + 7) / 8 * 8;
 }
 
-// One unit per lane as far as that goes, and a warp more, which sees to the headers while the others see to data.
-unsigned lanes_for(const kernel& k, std::uint64_t units) {
-  const std::uint64_t lanes = (units + 31) / 32 * 32 + 32;
-  return static_cast<unsigned>(std::min<std::uint64_t>(lanes, k.most_lanes));
-}
-
 template <int Capacity>
-result cuda_device_side::launch(const kernel& k, const device_launch& how, unsigned lanes,
+result cuda_device_side::launch(const kernel& k, const device_launch& how, const block_shape& block,
                                 kernel_arguments<Capacity> arguments, cudaStream_t stream) {
   arguments.host_control = host_control_;
   arguments.deadline_ns = static_cast<std::uint64_t>(deadline_ns_);
   arguments.what.map = map_;
   for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
   arguments.overlap = overlap_;
+  arguments.lanes_of_group = block.lanes_of_group;
   void* list[] = {&arguments};
   // Scheduled when the launch before allows it; the kernel waits for that launch's end before it touches anything.
   cudaLaunchAttribute early_start{};
@@ -243,7 +264,8 @@ result cuda_device_side::launch(const kernel& k, const device_launch& how, unsig
   early_start.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t shape{};
   shape.gridDim = dim3(how.blocks);
-  shape.blockDim = dim3(lanes);
+  shape.blockDim = dim3(block.lanes);
+  shape.dynamicSmemBytes = block.shared_bytes;
   shape.stream = stream;
   shape.attrs = &early_start;
   shape.numAttrs = overlap_ == launch_overlap::none ? 0 : 1;
@@ -274,7 +296,7 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
     arguments.what.record = record;
     arguments.what.rank = rank_;
     arguments.what.ranks = ranks;
-    return launch(k, how, lanes_for(k, units), arguments, stream);
+    return launch(k, how, shape_of(k, units, map_.ranks), arguments, stream);
   };
   switch (k.capacity) {
     case argument_capacity(2):

@@ -16,6 +16,26 @@ XYL_FN T* at(const Call& c, int rank, std::uint64_t offset) {
   return reinterpret_cast<T*>(c.workspace[rank] + offset);
 }
 
+// A space may split begin() in two: begin_early() says the epoch, join() the verdict. What is put in between is
+// harmless where the verdict is no: packets of a call that has failed, or of an epoch that was told from a word in
+// disorder.
+template <class S>
+XYL_FN bool begin_early(S& s) {
+  if constexpr (requires { s.begin_early(); }) {
+    s.begin_early();
+    return true;
+  } else {
+    return s.begin();
+  }
+}
+template <class S>
+XYL_FN bool join(S& s) {
+  if constexpr (requires { s.join(); })
+    return s.join();
+  else
+    return true;
+}
+
 // Block 0 speaks for the rank, by its last lanes: the first ones have data to see to.
 template <class S, class Call>
 XYL_FN void put_headers(S& s, const Call& c) {

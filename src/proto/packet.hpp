@@ -47,6 +47,25 @@ XYL_FN bool get_packets(S& s, const Call& c, int first, int ranks, std::uint64_t
   return good;
 }
 
+// The same between two ranks: there is one peer.
+template <bool Headers, class S, class Call>
+XYL_FN bool get_packet_of_peer(S& s, const Call& c, std::uint64_t u, std::uint64_t (&words)[2]) {
+  const unsigned slot = c.map.slot(s.epoch());
+  const int peer = 1 - c.rank;
+  const auto source = static_cast<unsigned>(peer);
+  constexpr int lines_in_all = Headers ? 2 : 1;
+  const line* lines[lines_in_all];
+  std::uint64_t got[lines_in_all];
+  lines[0] = at<const line>(c, c.rank, c.map.packet_offset(slot, source, u));
+  if constexpr (Headers) lines[1] = at<const line>(c, c.rank, c.map.header_offset(slot, source));
+  if (!s.template get_all<lines_in_all>(lines, packet_epoch(s.epoch()), got, waiting{peer, phase::packet, 1}))
+    return false;
+  words[0] = c.rank == 0 ? words[0] : got[0];
+  words[1] = c.rank == 0 ? got[0] : words[1];
+  if constexpr (Headers) return got[1] == c.fingerprint;
+  return true;
+}
+
 // Combines unit `u` of ranks [first, first + N) into acc, in rank order; this rank's own comes from `own`.
 template <int N, bool Headers, class S, class Call, class R>
 XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ranks, std::uint64_t u,
@@ -54,7 +73,11 @@ XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ran
   std::uint64_t words[N];
 #pragma unroll
   for (int i = 0; i < N; ++i) words[i] = own;
-  if (!get_packets<N, Headers>(s, c, first, ranks, u, words)) return false;
+  if constexpr (N == 2) {  // only where there are two ranks
+    if (!get_packet_of_peer<Headers>(s, c, u, words)) return false;
+  } else {
+    if (!get_packets<N, Headers>(s, c, first, ranks, u, words)) return false;
+  }
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     typename R::accumulator value[R::per_word];
@@ -66,26 +89,6 @@ XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ran
       red.accumulate(acc, value);
   }
   return true;
-}
-
-// A space may split begin() in two: begin_early() says the epoch, join() the verdict. What is put in between is
-// harmless where the verdict is no: packets of a call that has failed, or of an epoch that was told from a word in
-// disorder.
-template <class S>
-XYL_FN bool begin_early(S& s) {
-  if constexpr (requires { s.begin_early(); }) {
-    s.begin_early();
-    return true;
-  } else {
-    return s.begin();
-  }
-}
-template <class S>
-XYL_FN bool join(S& s) {
-  if constexpr (requires { s.join(); })
-    return s.join();
-  else
-    return true;
 }
 
 // The first unit of this lane: its trip to memory overlaps with the one of the epoch. Not before begin_early(): the

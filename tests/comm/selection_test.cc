@@ -50,6 +50,9 @@ TEST(selection, thresholds_of_the_environment_are_kept_and_force_wins) {
   selection s = selection::defaults(4, p, 16);
   EXPECT_EQ(s.choose(s.host, 100), algorithm::packet);
   EXPECT_EQ(s.choose(s.device, 101), algorithm::one_shot);
+  EXPECT_EQ(selection::defaults(4, {}, 16).choose(s.device, 300), algorithm::two_shot);
+  const selection unset = selection::defaults(4, {}, 16);
+  EXPECT_EQ(unset.choose(unset.device, 300 << 10), algorithm::two_shot_packet);
   EXPECT_EQ(s.choose(s.host, 201), algorithm::two_shot);
   p.forced_algorithm = algorithm::ring;
   s = selection::defaults(4, p, 16);

@@ -49,7 +49,10 @@ class host_rank : private host_parts, public host_space {
                                 divisor};
     switch (how) {
       case protocol::packet:
-        return host_packet_function(type, op)(*this, c, divisor);
+        return host_packet_function(false, type, op)(*this, c, divisor);
+      case protocol::two_shot_packet:
+      case protocol::grouped_two_shot:  // one lane is no group
+        return host_packet_function(true, type, op)(*this, c, divisor);
       case protocol::one_shot:
         return one_shot_allreduce(*this, c, ranged);
       case protocol::two_shot:

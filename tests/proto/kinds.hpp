@@ -15,9 +15,9 @@
 
 namespace xyl::test {
 
-enum class protocol { packet, one_shot, two_shot, ring, two_shot_packet, barrier };
-inline constexpr protocol all_reduces[] = {protocol::packet, protocol::one_shot, protocol::two_shot, protocol::ring,
-                                           protocol::two_shot_packet};
+enum class protocol { packet, one_shot, two_shot, ring, two_shot_packet, grouped_two_shot, barrier };
+inline constexpr protocol all_reduces[] = {protocol::packet, protocol::one_shot,        protocol::two_shot,
+                                           protocol::ring,   protocol::two_shot_packet, protocol::grouped_two_shot};
 
 inline const char* name_of(protocol p) {
   switch (p) {
@@ -31,6 +31,8 @@ inline const char* name_of(protocol p) {
       return "ring";
     case protocol::two_shot_packet:
       return "two_shot_packet";
+    case protocol::grouped_two_shot:
+      return "grouped_two_shot";
     case protocol::barrier:
       return "barrier";
   }
@@ -140,6 +142,7 @@ inline std::uint64_t largest_count(protocol how, const layout& map, std::uint64_
       bytes = ranks * map.bulk_stride / 16 / (2 * (ranks - 1)) * 16 * ranks;
       break;
     case protocol::two_shot_packet:
+    case protocol::grouped_two_shot:
       bytes = map.packet_capacity() / 16 * 8 * ranks;
       break;
     case protocol::barrier:

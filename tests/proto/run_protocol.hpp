@@ -4,6 +4,7 @@
 #pragma once
 
 #include "proto/flagged.hpp"
+#include "proto/grouped_packet.hpp"
 #include "proto/kinds.hpp"
 #include "proto/two_shot_packet.hpp"
 
@@ -25,6 +26,8 @@ bool run_protocol(Space& s, const Call& c, protocol how) {
       return ring_allreduce(s, c, red);
     case protocol::two_shot_packet:
       return two_shot_packet_allreduce(s, c, red);
+    case protocol::grouped_two_shot:
+      return grouped_two_shot_allreduce(s, c, red);
     case protocol::barrier:
       return barrier(s, c);
   }

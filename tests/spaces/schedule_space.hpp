@@ -25,6 +25,7 @@ struct schedule_rank {
   bool healthy = true;
   unsigned arrived = 0, generation = 0;
   std::vector<char> votes;
+  std::vector<std::uint64_t> words = std::vector<std::uint64_t>(2 * 8);  // see proto/grouped_packet.hpp
 
   control_block& control(int of) const {
     return *reinterpret_cast<control_block*>(workspaces[static_cast<unsigned>(of)]);
@@ -62,6 +63,9 @@ class schedule_space {
     explorer_.visible("leave", -1);
     meet();
   }
+
+  unsigned lanes_of_group(int) const { return 1; }
+  std::uint64_t* shared_words() { return owner_.words.data(); }
 
   void sync() { meet(); }
   bool all(bool mine) {

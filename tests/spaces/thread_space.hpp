@@ -26,8 +26,10 @@ struct thread_block {
   explicit thread_block(unsigned lanes) : barrier(lanes), votes(lanes) {}
   lane_barrier barrier;
   std::vector<char> votes;  // of all(); one per lane
-  epoch_t epoch = 0;        // of begin()
-  bool healthy = true;      // of begin()
+  // See proto/grouped_packet.hpp; groups of one lane, and as many ranks as any test has.
+  std::vector<std::uint64_t> words = std::vector<std::uint64_t>(2 * 16);
+  epoch_t epoch = 0;    // of begin()
+  bool healthy = true;  // of begin()
 };
 
 // What the blocks of one rank share. Workspaces are those of all ranks, in rank order.
@@ -159,6 +161,9 @@ class thread_space {
     fill_record(xylInvalidUsage, w, wanted, seen);
     poison_all(poison::pack(xylInvalidUsage, w.peer, shared_.epoch));
   }
+
+  unsigned lanes_of_group(int) const { return 1; }
+  std::uint64_t* shared_words() { return shared_.words.data(); }
 
   unit16 load16(const unit16* from) const { return *from; }
   unit16 load_peer16(const unit16* from) const { return *from; }
