@@ -186,6 +186,6 @@ xylResult_t xylAllReduce(const void* send, void* recv, size_t count, xylDataType
   });
 }
 
-xylResult_t xylBarrier(xylComm_t comm) {
+xylResult_t xylBarrier(xylComm_t comm, xylStream_t) {
   return on_communicator(comm, "xylBarrier", [](communicator& c) { return c.barrier(); });
 }
