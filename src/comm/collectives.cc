@@ -8,6 +8,7 @@
 #include "comm/communicator.hpp"
 #include "exec/arithmetic_mode.hpp"
 #include "exec/dispatch.hpp"
+#include "exec/host_transfer.hpp"
 #include "proto/exchange_packet.hpp"
 #include "proto/reduce_to.hpp"
 
@@ -33,6 +34,7 @@ result communicator::collect(const request& r) {
     return error(xylInvalidArgument, "%s: the operation's scalar is on the device, the data in host memory",
                  name_of(r.what));
   ++calls_;
+  if (is_transfer(r.what)) return kind == memory_kind::host ? transfer_host({&r, 1}) : transfer_device({&r, 1});
   if (is_reduction(r.what)) return kind == memory_kind::host ? reduce_host(r, op) : reduce_device(r, op);
   return kind == memory_kind::host ? move_host(r) : move_device(r);
 }
@@ -133,6 +135,31 @@ result communicator::move_host(const request& r) {
     done += elements;
   } while (done < r.count);
   return {};
+}
+
+result communicator::transfer_host(std::span<const request> all) {
+  std::vector<host_transfer> transfers;
+  transfers.reserve(all.size());
+  for (const request& r : all) {
+    host_transfer& t = transfers.emplace_back();
+    t.record = record_of(r, 0, false);
+    t.what = transfer_of(r, t.record);
+  }
+  if (!run_host_transfers(*space_, *waits_, host_call_, transfers, host_call_.record)) return leave_host_call();
+  return {};
+}
+
+result communicator::transfer_together(std::span<const request> all) {
+  if (all.empty()) return {};
+  const std::lock_guard guard(lock_);
+  memory_kind kind = memory_kind::host;
+  for (const request& r : all)
+    if (r.count > 0) {
+      const void* const buffer = r.what == collective::send ? r.send : r.recv;
+      XYL_TRY(memory_of(buffer, buffer, kind));
+    }
+  calls_ += all.size();
+  return kind == memory_kind::host ? transfer_host(all) : transfer_device(all);
 }
 
 result communicator::barrier(xylStream_t stream) {

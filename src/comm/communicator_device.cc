@@ -94,6 +94,7 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   return {};
 }
 
+result communicator::transfer_device(std::span<const request>) { return error(xylInternalError, "transfer"); }
 result communicator::move_device(const request& r) { return error(xylInternalError, "%s", name_of(r.what)); }
 
 }  // namespace xyl
