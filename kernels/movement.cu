@@ -10,7 +10,7 @@
 namespace xyl {
 namespace {
 
-constexpr unsigned move_lanes = 512;
+constexpr unsigned move_lanes = 384;
 // The lines of all peers are in flight together.
 constexpr unsigned packet_lanes(int ranks) { return ranks == 8 ? 384 : 512; }
 
