@@ -90,7 +90,8 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
     } else {
       switch (how) {
         case algorithm::packet:
-          good = host_packet_function(t, o)(*space_, c, op.divisor);
+        case algorithm::two_shot_packet:
+          good = host_packet_function(how == algorithm::two_shot_packet, t, o)(*space_, c, op.divisor);
           break;
         case algorithm::one_shot:
           good = one_shot_allreduce(*space_, c, ranged);

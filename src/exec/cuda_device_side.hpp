@@ -41,6 +41,7 @@ class cuda_device_side final : public device_side {
   result run_transfers(std::span<const transfer> all, unsigned blocks, const call_record& record,
                        xylStream_t stream) override;
   result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) override;
+  void overlap(launch_overlap wanted) override;
   result drain() override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());
@@ -56,16 +57,27 @@ class cuda_device_side final : public device_side {
   result open_peer(const device_handle& peer, int p, std::byte*& workspace);
   std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
   static unsigned lanes_for(const kernel& k, std::uint64_t units);
-  // What every kernel that works with peers is given.
+  // What every kernel that works with peers is given. With an overlap it is scheduled when the launch before allows
+  // that, and must wait for that launch's end before it touches anything.
   template <class Arguments>
-  result launch(const kernel& k, unsigned blocks, unsigned lanes, Arguments arguments, cudaStream_t stream) {
+  result launch(const kernel& k, unsigned blocks, unsigned lanes, Arguments arguments, cudaStream_t stream,
+                launch_overlap overlap = launch_overlap::none) {
     arguments.host_control = host_control_;
     arguments.deadline_ns = static_cast<std::uint64_t>(deadline_ns_);
     arguments.what.map = map_;
     for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
+    arguments.overlap = overlap;
     void* list[] = {&arguments};
-    return cuda_result(cudaLaunchKernel(k.function, dim3(blocks), dim3(lanes), list, 0, stream),
-                       "cudaLaunchKernel");
+    cudaLaunchAttribute early_start{};
+    early_start.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early_start.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t shape{};
+    shape.gridDim = dim3(blocks);
+    shape.blockDim = dim3(lanes);
+    shape.stream = stream;
+    shape.attrs = &early_start;
+    shape.numAttrs = overlap == launch_overlap::none ? 0 : 1;
+    return cuda_result(cudaLaunchKernelExC(&shape, k.function, list), "cudaLaunchKernelExC");
   }
   template <class Arguments>
   void describe(Arguments& arguments, const void* send, void* recv, std::uint64_t count,
@@ -84,6 +96,7 @@ class cuda_device_side final : public device_side {
   const layout map_;
   const std::int64_t deadline_ns_;
   int rank_ = -1;
+  launch_overlap overlap_ = launch_overlap::none;
   std::byte* workspace_ = nullptr;
   std::byte* registered_ = nullptr;        // this rank's host control page
   control_block* host_control_ = nullptr;  // the same as the device reaches it
