@@ -17,9 +17,11 @@ namespace xyl {
 
 namespace {
 
-// Budgets of one slot of a device workspace, shared by all sources: 36 MB in all with eight ranks.
+// Budgets of one slot of a device workspace, shared by all sources: 39 MB in all, rings included, with eight ranks.
 constexpr std::uint64_t device_packet_bytes = 2 << 20;
 constexpr std::uint64_t device_bulk_bytes = 16 << 20;
+// Of all pairs' rings.
+constexpr std::uint64_t device_message_bytes = 2 << 20;
 constexpr std::uint32_t device_blocks = 64;
 
 // How many ranks use the GPU of each rank.
@@ -56,8 +58,8 @@ result communicator::connect_device() {
   }
   device_number_ = mine;
 
-  const layout map =
-      layout::make(static_cast<std::uint32_t>(ranks_), device_blocks, device_packet_bytes, device_bulk_bytes);
+  const layout map = layout::make(static_cast<std::uint32_t>(ranks_), device_blocks, device_packet_bytes,
+                                  device_bulk_bytes, device_message_bytes);
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   result made = device_side::create(mine, map, peers_->workspace(rank_), page, parameters_.timeout_ns, device_);
   result agreed = peers_->agree(std::move(made));
@@ -72,6 +74,7 @@ result communicator::connect_device() {
     selection_.max_blocks = co_resident_blocks(handles, sharing);
     const bool is_shared = std::any_of(sharing.begin(), sharing.end(), [](int ranks) { return ranks > 1; });
     const launch_overlap automatic = is_shared ? launch_overlap::late : launch_overlap::early;
+    on_one_gpu_ = std::all_of(sharing.begin(), sharing.end(), [&](int ranks) { return ranks == ranks_; });
     device_->overlap(parameters_.overlap == launch_overlap::automatic ? automatic : parameters_.overlap);
   }
   if (agreed.ok() && selection_.max_blocks == 0)
@@ -86,23 +89,6 @@ result communicator::connect_device() {
     log_line(log_level::warn, rank_, "device memory cannot be used: %s; host memory still works",
              no_device_reason_.c_str());
   }
-  return {};
-}
-
-result communicator::all_reduce_device(const void* send, void* recv, std::size_t count, int type, int op,
-                                       unsigned element_bytes, xylStream_t stream) {
-  const call_record record = record_of(collective::all_reduce, count, type, op, true);
-  if (waits_->out_of_service()) return explain(record);
-  const algorithm how = selection_.choose(selection_.device, count * element_bytes);
-  const std::uint64_t step = chunk_elements(how, device_->map(), selection_.device.chunk_bytes, element_bytes);
-  std::uint64_t done = 0;
-  do {
-    const std::uint64_t chunk = std::min<std::uint64_t>(step, count - done);
-    XYL_TRY(device_->all_reduce({how, selection_.blocks_for(how, chunk * element_bytes)},
-                                static_cast<const std::byte*>(send) + done * element_bytes,
-                                static_cast<std::byte*>(recv) + done * element_bytes, chunk, record, stream));
-    done += chunk;
-  } while (done < count);
   return {};
 }
 
