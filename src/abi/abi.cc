@@ -7,11 +7,11 @@
 #include "xylem/xylem.h"
 #pragma GCC visibility pop
 
-#include "abi/guard.hpp"
+#include "abi/grouped.hpp"
 
 using xyl::communicator;
+using xyl::grouped_call;
 using xyl::guarded;
-using xyl::on_communicator;
 using xyl::query;
 using xyl::result;
 
@@ -58,7 +58,17 @@ const char* xylGetLastError(xylComm_t comm) {
 }
 
 xylResult_t xylCommGetAsyncError(xylComm_t comm, xylResult_t* error) {
-  return query(comm, "xylCommGetAsyncError", error, [](communicator& c) { return c.async_error(); });
+  return guarded(comm, [&]() -> result {
+    xyl::member* m = nullptr;
+    XYL_TRY(xyl::find_member(comm, "xylCommGetAsyncError", m));
+    if (error == nullptr) return xyl::error(xylInvalidArgument, "xylCommGetAsyncError: the result pointer is NULL");
+    *error = m->progress();
+    // Nobody was told yet what a making in the background failed with.
+    if (*error != xylSuccess && *error != xylInProgress) xyl::remember_error(comm, m->text());
+    communicator* const c = m->ready();
+    if (*error == xylSuccess && c != nullptr) *error = c->async_error();
+    return {};
+  });
 }
 
 xylResult_t xylCommCount(xylComm_t comm, int* count) {
@@ -75,11 +85,14 @@ xylResult_t xylCommDevice(xylComm_t comm, int* device) {
 
 xylResult_t xylAllReduce(const void* send, void* recv, size_t count, xylDataType_t type, xylRedOp_t op,
                          xylComm_t comm, xylStream_t stream) {
-  return on_communicator(comm, "xylAllReduce", [&](communicator& c) {
-    return c.all_reduce(send, recv, count, static_cast<int>(type), static_cast<int>(op), stream);
-  });
+  return grouped_call(
+      comm, "xylAllReduce", [](communicator&) { return result(); },
+      [=](communicator& c) {
+        return c.all_reduce(send, recv, count, static_cast<int>(type), static_cast<int>(op), stream);
+      });
 }
 
 xylResult_t xylBarrier(xylComm_t comm) {
-  return on_communicator(comm, "xylBarrier", [](communicator& c) { return c.barrier(); });
+  return grouped_call(
+      comm, "xylBarrier", [](communicator&) { return result(); }, [](communicator& c) { return c.barrier(); });
 }

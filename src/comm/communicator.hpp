@@ -8,10 +8,12 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/parameters.hpp"
+#include "comm/control_allgather.hpp"
 #include "comm/selection.hpp"
 #include "exec/device_memory_check.hpp"
 #include "exec/device_side.hpp"
@@ -23,11 +25,18 @@ namespace xyl {
 class communicator {
  public:
   // Collective over the ranks; every rank learns of another's failure.
-  static result create(int ranks, int rank, const allgather_function& exchange, std::unique_ptr<communicator>& out);
+  // device: a CUDA device, or -1 for none; without it the calling thread's current one.
+  static result create(int ranks, int rank, const allgather_function& exchange, std::unique_ptr<communicator>& out,
+                       std::optional<int> device = {});
   ~communicator();
 
   result all_reduce(const void* send, void* recv, std::size_t count, int type, int op, xylStream_t stream);
   result barrier();
+  // Collective: `out` is the communicator of the ranks with this color, in the order of their keys; none for a
+  // negative color. stop: ends the initialisation of the new one; may be null.
+  result split(int color, int key, const interruption* stop, std::unique_ptr<communicator>& out);
+  // Waits until this rank's work on streams is done.
+  result finalize();
   void abort();
   xylResult_t async_error() const;
 
@@ -44,9 +53,10 @@ class communicator {
         devices_(static_cast<std::size_t>(ranks)),
         all_masks_(static_cast<std::size_t>(ranks)) {}
 
+  control_block& own_control() { return *reinterpret_cast<control_block*>(peers_->workspace(rank_)); }
   result choose_polls();
   result connect_host(const layout& map);
-  result connect_device();
+  result connect_device(std::optional<int> wanted);
   result agree_on_selection();
 
   result all_reduce_host(const void* send, void* recv, std::size_t count, int type, int op, unsigned element_bytes);
@@ -73,6 +83,7 @@ class communicator {
   std::unique_ptr<peer_group> peers_;
   std::unique_ptr<host_wait> waits_;
   std::unique_ptr<host_space> space_;
+  std::unique_ptr<control_allgather> control_;
   const host_reductions* reductions_ = nullptr;
   host_call host_call_;
 

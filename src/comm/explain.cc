@@ -13,6 +13,7 @@ namespace xyl {
 
 std::string describe_call(const call_record& r) {
   if (r.what == collective::barrier) return "barrier";
+  if (r.what == collective::split) return "split";
   const type_facts* const facts = facts_of(r.type);
   const char* const op = name_of_operation(r.operation);
   return format_text("allreduce of %llu %s (%s, %s memory)", static_cast<unsigned long long>(r.count),
@@ -35,6 +36,8 @@ const char* describe_phase(phase p) {
       return "allgather data";
     case phase::ring:
       return "ring data";
+    case phase::control:
+      return "control plane";
   }
   return "?";
 }

@@ -43,6 +43,8 @@ class device_side {
 
   // The calling thread's current CUDA device; -1 if there is none.
   static int current_device();
+  // How many there are; 0 without CUDA or a driver.
+  static int count();
 
   // Allocates and clears the workspace. host_control is the first `host_bytes` (whole pages) of this rank's host
   // workspace, a control_block: kernels read its poison and write its give_up_record there. deadline_ns: how long a

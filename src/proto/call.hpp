@@ -11,7 +11,7 @@
 
 namespace xyl {
 
-enum class collective : std::uint8_t { barrier, all_reduce };
+enum class collective : std::uint8_t { barrier, all_reduce, split = 64 };
 
 // The arguments that must be equal on all ranks, in a form that can be printed on both sides of a mismatch.
 struct call_record {

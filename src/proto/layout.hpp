@@ -37,7 +37,7 @@ struct alignas(128) flag {
 enum class flag_family : int { one_shot, scatter, gather, ring };
 
 // What a wait was waiting for, in messages.
-enum class phase : std::uint32_t { none, header, packet, one_shot, scatter, gather, ring };
+enum class phase : std::uint32_t { none, header, packet, one_shot, scatter, gather, ring, control = 64 };
 
 // Why a communicator is out of service. Written into every rank's control line by whoever gives up first; zero is
 // healthy. Packed in one word so that one store carries all of it.
