@@ -162,8 +162,9 @@ xylResult_t xylCommInitAll(xylComm_t *comms, int ranks, const int *devices);
  * their keys, and of their ranks in comm where keys are equal; NULL with XYL_SPLIT_NOCOLOR. Collective over comm, which
  * stays as it is; needs nothing of what comm was made with, so it works after MPI_Finalize. The new communicator has
  * comm's device. In a group *newcomm is set when the group ends. Calls of other threads on comm wait for it.
- * config: as for xylCommInitRankConfig; NULL: blocking, no name. Returns xylInProgress with blocking = 0; xylCommDestroy
- * of comm waits until that has ended.
+ * config: as for xylCommInitRankConfig; NULL: blocking, no name. Returns xylInProgress with blocking = 0; comm is in
+ * progress as well until that has ended, and xylCommDestroy of it waits. A rank without a color always waits for the
+ * others to come.
  * Errors (*newcomm is then NULL): xylInvalidArgument (NULL, a color below -1, not a communicator, config as above),
  * xylInvalidUsage (other ranks called something else, or wrong environment), xylSystemError, xylRemoteError,
  * xylTimeout. */
@@ -177,7 +178,7 @@ xylResult_t xylCommFinalize(xylComm_t comm);
 
 /* Calls of this thread from xylGroupStart to xylGroupEnd are recorded, with their arguments checked, and run when the
  * outermost xylGroupEnd is called: first those that make communicators (xylCommInitRank, xylCommInitRankConfig,
- * xylCommSplit), all at the same time; then those that communicate: of each communicator in the order in which they
+ * xylCommSplit), at the same time but for splits of one communicator; then those that communicate: of each communicator in the order in which they
  * were called, the communicators at the same time. So one thread may drive several ranks, and calls on several
  * communicators need no common order among the ranks. Everything else (queries, xylCommAbort, xylCommDestroy, ...)
  * is done at once, also in a group. Groups may be nested; the inner xylGroupEnd does nothing.

@@ -52,20 +52,32 @@ result publish(const char* function, std::unique_ptr<member> made, xylComm_t* co
 }
 
 // Makes a communicator now, or when the group ends; *comm is its handle as soon as that is given out.
-result make_member(const char* function, member_settings settings, member::making how, xylComm_t* comm) {
-  group::step make = [function, settings = std::move(settings), how = std::move(how), comm]() -> result {
+// from: the member that it is derived from, or null.
+result make_member(const char* function, member_settings settings, member* from, member::making how,
+                   xylComm_t* comm) {
+  group::step make = [function, from, settings = std::move(settings), how = std::move(how), comm]() -> result {
     auto made = std::make_unique<member>();
     made->settings = settings;
     if (settings.blocking) {
       XYL_TRY(made->make(how));
       return publish(function, std::move(made), comm);
     }
-    XYL_TRY(made->begin_making(how));
+    if (from != nullptr) XYL_TRY(from->occupy());
+    result begun =
+        made->begin_making(!from ? how : [from, how](const interruption* stop, std::unique_ptr<communicator>& out) {
+          // Before the new one is said to be made, whose owner may go on with either.
+          const std::unique_ptr<member, void (*)(member*)> left(from, [](member* m) { m->vacate(); });
+          return how(stop, out);
+        });
+    if (!begun.ok()) {
+      if (from != nullptr) from->vacate();
+      return begun;
+    }
     XYL_TRY(publish(function, std::move(made), comm));
     return error(xylInProgress, "still in progress");
   };
   if (!group::is_open()) return make();
-  group::record_making(std::move(make));
+  group::record_making(from, std::move(make));
   return {};
 }
 
@@ -82,7 +94,7 @@ result make_by_id(const char* function, xylComm_t* comm, int ranks, const xylUni
   // The device of this thread, now: a group's end may find another, and other threads have none.
   const int device = device_side::current_device();
   return make_member(
-      function, std::move(settings),
+      function, std::move(settings), nullptr,
       [=](const interruption* stop, std::unique_ptr<communicator>& out) {
         return initialise_rank(bytes, ranks, rank, device, stop, out);
       },
@@ -165,7 +177,8 @@ xylResult_t xylCommSplit(xylComm_t comm, int color, int key, xylComm_t* newcomm,
       return error(xylInvalidArgument, "xylCommSplit: color is %d; it is 0 or above, or XYL_SPLIT_NOCOLOR", color);
     member_settings settings;
     XYL_TRY(read_config("xylCommSplit", config, settings));
-    const auto held = resolve_handle(comm)->hold();
+    member* const from = resolve_handle(comm);
+    const auto held = from->hold();
     // A rank without a color comes along, and gets nothing.
     if (color == XYL_SPLIT_NOCOLOR) {
       group::step come = [=] {
@@ -173,11 +186,11 @@ xylResult_t xylCommSplit(xylComm_t comm, int color, int key, xylComm_t* newcomm,
         return parent->split(color, key, nullptr, none);
       };
       if (!group::is_open()) return come();
-      group::record_making([=, keep = held] { return come(); });
+      group::record_making(from, [=, keep = held] { return come(); });
       return {};
     }
     return make_member(
-        "xylCommSplit", std::move(settings),
+        "xylCommSplit", std::move(settings), from,
         [=, keep = held](const interruption* stop, std::unique_ptr<communicator>& out) {
           return parent->split(color, key, stop, out);
         },

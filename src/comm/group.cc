@@ -18,12 +18,19 @@ struct calls_of_rank {
 
 struct recording {
   int depth = 0;
-  std::vector<step> makings;
+  std::vector<calls_of_rank> makings;
   std::vector<calls_of_rank> ranks;
   xylResult_t code = xylSuccess;
   std::string text;
 };
 thread_local recording mine;
+
+void record(std::vector<calls_of_rank>& lists, const void* rank, step call) {
+  for (calls_of_rank& one : lists)
+    if (rank != nullptr && one.rank == rank) return one.calls.push_back(std::move(call));
+  lists.push_back({rank, {}});
+  lists.back().calls.push_back(std::move(call));
+}
 
 result guarded(const step& s) {
   try {
@@ -67,14 +74,9 @@ bool is_open() { return mine.depth > 0; }
 
 void start() { ++mine.depth; }
 
-void record_making(step make) { mine.makings.push_back(std::move(make)); }
+void record_making(const void* from, step make) { record(mine.makings, from, std::move(make)); }
 
-void record_call(const void* rank, step call) {
-  for (calls_of_rank& one : mine.ranks)
-    if (one.rank == rank) return one.calls.push_back(std::move(call));
-  mine.ranks.push_back({rank, {}});
-  mine.ranks.back().calls.push_back(std::move(call));
-}
+void record_call(const void* rank, step call) { record(mine.ranks, rank, std::move(call)); }
 
 void note_error(const result& r) {
   if (mine.code != xylSuccess) return;
@@ -90,7 +92,7 @@ result end() {
   if (now.code != xylSuccess)
     return error(now.code, "the group was not run, because of a call in it: %s", now.text.c_str());
   std::vector<std::vector<step>> makings, calls;
-  for (const step& s : now.makings) makings.push_back({s});
+  for (const calls_of_rank& one : now.makings) makings.push_back(one.calls);
   for (const calls_of_rank& one : now.ranks) calls.push_back(one.calls);
   result made = run_lists(makings);
   if (!made.ok() && made.code() != xylInProgress) return made;

@@ -58,19 +58,24 @@ result member::begin_making(making how) {
   });
 }
 
-result member::begin(work what) {
+result member::occupy() {
   const std::lock_guard lock(guard_);
-  xylResult_t idle = progress_.load();
-  if (idle == xylInProgress) return error(xylInvalidUsage, "the communicator is still busy with an earlier call");
-  if (worker_.joinable()) worker_.join();
+  if (progress() == xylInProgress)
+    return error(xylInvalidUsage, "the communicator is still busy with an earlier nonblocking call");
   progress_.store(xylInProgress);
   ready_.store(nullptr);
+  return {};
+}
+
+void member::vacate() { finish({}); }
+
+result member::begin(work what) {
+  XYL_TRY(occupy());
+  // The thread of earlier work is at its end.
+  if (worker_.joinable()) worker_.join();
   result started =
       start_quiet_thread([this, what = std::move(what)] { finish(without_exceptions(what)); }, worker_);
-  if (!started.ok()) {
-    progress_.store(idle);
-    ready_.store(made_.load());
-  }
+  if (!started.ok()) vacate();
   return started;
 }
 

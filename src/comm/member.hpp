@@ -53,6 +53,10 @@ class member {
   // In progress or not; a communicator that is being made is given up.
   void abort();
 
+  // For work that another member's thread does with this communicator: progress() is xylInProgress in between.
+  // occupy() fails with xylInvalidUsage if something is under way.
+  result occupy();
+  void vacate();
   // Keeps the member: its destruction waits until what is returned has gone.
   std::shared_ptr<void> hold();
 
@@ -67,7 +71,7 @@ class member {
   std::atomic<xylResult_t> progress_{xylSuccess};
   interruption stop_;
   std::thread worker_;
-  mutable std::mutex guard_;  // of text_, worker_ and held_
+  mutable std::mutex guard_;  // of text_ and held_, and of who occupies
   std::condition_variable released_;
   int held_ = 0;
   std::string text_;

@@ -223,6 +223,29 @@ TEST(group, of_initialisations_and_splits_spans_processes) {
   }));
 }
 
+// All of them at once would come to the parent in another order on each rank.
+TEST(group, keeps_the_order_of_splits_of_one_communicator) {
+  expect_good(forked_ranks(2, [](int rank, meeting& m) {
+    test_communicator comm(2, rank, m);
+    ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
+    for (int round = 0; round < 5; ++round) {
+      std::vector<xylComm_t> parts(6);
+      ASSERT_EQ(xylGroupStart(), xylSuccess);
+      for (int i = 0; i < 6; ++i)
+        ASSERT_EQ(xylCommSplit(comm, i % 2 == 0 ? 0 : rank, i % 3 == 0 ? -rank : rank, &parts[i], nullptr),
+                  xylSuccess);
+      ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+      for (int i = 0; i < 6; ++i) {
+        if (i % 2 == 0)
+          expect_sum(parts[i], 2, i % 3 == 0 ? 1 - rank : rank);
+        else
+          expect_sum(parts[i], 1, 0);
+        EXPECT_EQ(xylCommDestroy(parts[i]), xylSuccess);
+      }
+    }
+  }));
+}
+
 TEST(group, whose_initialisation_fails_leaves_no_handles_of_it) {
   in_a_process([] {
     xylUniqueId id;
@@ -288,6 +311,8 @@ TEST(nonblocking, initialisation_is_in_progress_until_all_ranks_have_come) {
     xylComm_t part = nullptr;
     EXPECT_EQ(xylCommSplit(comm, 0, -rank, &part, &config), xylInProgress);
     ASSERT_EQ(await_progress(part), xylSuccess) << xylGetLastError(part);
+    EXPECT_EQ(await_progress(comm), xylSuccess);  // it was busy with that, too
+    expect_sum(comm, 2, rank);
     expect_sum(part, 2, 1 - rank);
     EXPECT_EQ(xylCommFinalize(part), xylInProgress);
     EXPECT_EQ(await_progress(part), xylSuccess);
