@@ -9,11 +9,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/parameters.hpp"
 #include "comm/control_allgather.hpp"
+#include "comm/operations.hpp"
+#include "comm/request.hpp"
 #include "comm/selection.hpp"
 #include "exec/device_memory_check.hpp"
 #include "exec/device_side.hpp"
@@ -30,8 +33,16 @@ class communicator {
                        std::optional<int> device = {});
   ~communicator();
 
-  result all_reduce(const void* send, void* recv, std::size_t count, int type, int op, xylStream_t stream);
-  result barrier();
+  result collect(const request& r);
+  // Sends and receives that go on together: their order does not matter, but for those of one peer and direction.
+  // All on one kind of memory, whose arguments were checked.
+  result transfer_together(std::span<const request> all);
+  // The same for all those of a group: on both kinds of memory and any streams, and of this rank with itself.
+  result transfer_group(std::span<const request> all);
+  // On the CPU, or, with a stream and a device, on that.
+  result barrier(xylStream_t stream);
+  result create_operation(const void* scalar, int type, int residence, int& op);
+  result destroy_operation(int op);
   // Collective: `out` is the communicator of the ranks with this color, in the order of their keys; none for a
   // negative color. stop: ends the initialisation of the new one; may be null.
   result split(int color, int key, const interruption* stop, std::unique_ptr<communicator>& out);
@@ -59,11 +70,19 @@ class communicator {
   result connect_device(std::optional<int> wanted);
   result agree_on_selection();
 
-  result all_reduce_host(const void* send, void* recv, std::size_t count, int type, int op, unsigned element_bytes);
-  result all_reduce_device(const void* send, void* recv, std::size_t count, int type, int op,
-                           unsigned element_bytes, xylStream_t stream);
+  void begin_host_call(const request& r, int operation);
+  result reduce_host(const request& r, const chosen_operation& op);
+  result move_host(const request& r);
+  const std::byte* scaled(const chosen_operation& op, const std::byte* input, std::uint64_t stride, int pieces,
+                          std::uint64_t elements);
+  result reduce_device(const request& r, const chosen_operation& op);
+  result move_device(const request& r);
+  result transfer_host(std::span<const request> all);
+  result copy_to_self(const std::vector<request>& sends, const std::vector<request>& receives);
+  result transfer_on_streams(std::vector<request> all);
+  result transfer_device(std::span<const request> all);
   result memory_of(const void* send, const void* recv, memory_kind& kind) const;
-  call_record record_of(collective what, std::size_t count, int type, int op, bool device) const;
+  call_record record_of(const request& r, int operation, bool device) const;
   // The sentence for why this communicator is out of service.
   result explain(const call_record& mine);
   result leave_host_call();
@@ -88,6 +107,7 @@ class communicator {
   host_call host_call_;
 
   int device_number_ = -1;
+  bool on_one_gpu_ = false;  // all ranks' devices are the same
   std::string no_device_reason_;
   device_memory_check device_memory_;
   std::unique_ptr<device_side> device_;
@@ -96,6 +116,7 @@ class communicator {
   std::uint64_t calls_ = 0;
   std::uint64_t explained_word_ = 0;  // the poison that explanation_ is of: later calls repeat it
   result explanation_;
+  created_operations operations_;
 };
 
 }  // namespace xyl

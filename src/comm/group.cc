@@ -14,6 +14,8 @@ namespace {
 struct calls_of_rank {
   const void* rank;
   std::vector<step> calls;
+  std::vector<request> transfers;
+  transfers_step run_transfers;
 };
 
 struct recording {
@@ -25,11 +27,11 @@ struct recording {
 };
 thread_local recording mine;
 
-void record(std::vector<calls_of_rank>& lists, const void* rank, step call) {
+calls_of_rank& list_of(std::vector<calls_of_rank>& lists, const void* rank) {
   for (calls_of_rank& one : lists)
-    if (rank != nullptr && one.rank == rank) return one.calls.push_back(std::move(call));
-  lists.push_back({rank, {}});
-  lists.back().calls.push_back(std::move(call));
+    if (rank != nullptr && one.rank == rank) return one;
+  lists.push_back({rank, {}, {}, {}});
+  return lists.back();
 }
 
 result guarded(const step& s) {
@@ -74,9 +76,15 @@ bool is_open() { return mine.depth > 0; }
 
 void start() { ++mine.depth; }
 
-void record_making(const void* from, step make) { record(mine.makings, from, std::move(make)); }
+void record_making(const void* from, step make) { list_of(mine.makings, from).calls.push_back(std::move(make)); }
 
-void record_call(const void* rank, step call) { record(mine.ranks, rank, std::move(call)); }
+void record_call(const void* rank, step call) { list_of(mine.ranks, rank).calls.push_back(std::move(call)); }
+
+void record_transfer(const void* rank, const request& r, transfers_step run) {
+  calls_of_rank& list = list_of(mine.ranks, rank);
+  list.transfers.push_back(r);
+  if (!list.run_transfers) list.run_transfers = std::move(run);
+}
 
 void note_error(const result& r) {
   if (mine.code != xylSuccess) return;
@@ -93,7 +101,10 @@ result end() {
     return error(now.code, "the group was not run, because of a call in it: %s", now.text.c_str());
   std::vector<std::vector<step>> makings, calls;
   for (const calls_of_rank& one : now.makings) makings.push_back(one.calls);
-  for (const calls_of_rank& one : now.ranks) calls.push_back(one.calls);
+  for (const calls_of_rank& one : now.ranks) {
+    calls.push_back(one.calls);
+    if (one.run_transfers) calls.back().push_back([&one] { return one.run_transfers(one.transfers); });
+  }
   result made = run_lists(makings);
   if (!made.ok() && made.code() != xylInProgress) return made;
   result called = run_lists(calls);

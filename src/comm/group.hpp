@@ -2,14 +2,17 @@
 //
 // Calls between xylGroupStart and xylGroupEnd. They are recorded by the calling thread and run when the outermost
 // group ends: first what makes communicators, at the same time unless from one and the same; then the calls of each
-// rank, in their order, the ranks at the same time. So a thread can drive several ranks, and a rank's calls meet
+// rank, in their order, and its sends and receives, all together; the ranks at the same time. So a thread can drive
+// several ranks, sends and receives may come in any order, and a rank's calls meet
 // other ranks' in any order of communicators. An error while a group is open ends it without running anything.
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include "base/result.hpp"
+#include "comm/request.hpp"
 
 namespace xyl::group {
 
@@ -23,6 +26,10 @@ using step = std::function<result()>;
 void record_making(const void* from, step make);
 // Records a call of a rank; `rank` is anything that tells ranks apart.
 void record_call(const void* rank, step call);
+// Records a send or receive of a rank. All of a rank's run together, after its other calls; `run` of the first is
+// used.
+using transfers_step = std::function<result(std::span<const request>)>;
+void record_transfer(const void* rank, const request& r, transfers_step run);
 // Remembers the first error; end() returns it.
 void note_error(const result& r);
 

@@ -66,7 +66,7 @@ TEST(group, runs_many_calls_of_each_rank_in_their_order) {
         ASSERT_EQ(xylAllReduce(data[r].data(), data[r].data(), data[r].size(), xylInt64, op, all.comms[r], nullptr),
                   xylSuccess);
         if (round % 5 == 0) {
-          ASSERT_EQ(xylBarrier(all.comms[r]), xylSuccess);
+          ASSERT_EQ(xylBarrier(all.comms[r], nullptr), xylSuccess);
         }
       }
     ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
@@ -316,7 +316,7 @@ TEST(nonblocking, initialisation_is_in_progress_until_all_ranks_have_come) {
     expect_sum(part, 2, 1 - rank);
     EXPECT_EQ(xylCommFinalize(part), xylInProgress);
     EXPECT_EQ(await_progress(part), xylSuccess);
-    EXPECT_EQ(xylBarrier(part), xylInvalidUsage);
+    EXPECT_EQ(xylBarrier(part, nullptr), xylInvalidUsage);
     EXPECT_EQ(xylCommDestroy(part), xylSuccess);
     EXPECT_EQ(xylCommDestroy(comm), xylSuccess);
   }));
@@ -330,7 +330,7 @@ TEST(nonblocking, initialisation_that_fails_says_so_when_asked) {
     EXPECT_EQ(xylCommInitRankConfig(&comm, 2 + rank, id, rank, &config), xylInProgress);
     EXPECT_EQ(await_progress(comm), xylInvalidUsage);
     EXPECT_TRUE(says(xylGetLastError(comm), "as one of 3")) << xylGetLastError(comm);
-    EXPECT_EQ(xylBarrier(comm), xylInvalidUsage);
+    EXPECT_EQ(xylBarrier(comm, nullptr), xylInvalidUsage);
     EXPECT_EQ(xylCommDestroy(comm), xylSuccess);
     m.wait();
   }));
@@ -395,7 +395,7 @@ TEST(finalize, ends_communication_but_not_the_communicator) {
   with_ranks(2, [](int rank, test_communicator& comm) {
     expect_sum(comm, 2, rank);
     EXPECT_EQ(xylCommFinalize(comm), xylSuccess);
-    EXPECT_EQ(xylBarrier(comm), xylInvalidUsage);
+    EXPECT_EQ(xylBarrier(comm, nullptr), xylInvalidUsage);
     EXPECT_TRUE(says(xylGetLastError(comm), "finalized")) << xylGetLastError(comm);
     int count = 0;
     EXPECT_EQ(xylCommCount(comm, &count), xylSuccess);

@@ -140,7 +140,7 @@ TEST(split, against_another_call_is_invalid_usage_on_all_ranks) {
     ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
     xylComm_t made = reinterpret_cast<xylComm_t>(1);
     if (rank == 1)
-      EXPECT_EQ(xylBarrier(comm), xylInvalidUsage);
+      EXPECT_EQ(xylBarrier(comm, nullptr), xylInvalidUsage);
     else
       EXPECT_EQ(xylCommSplit(comm, 0, 0, &made, nullptr), xylInvalidUsage);
     EXPECT_TRUE(says(xylGetLastError(comm), "split")) << xylGetLastError(comm);
