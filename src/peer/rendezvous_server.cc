@@ -333,8 +333,8 @@ bool rendezvous_server::over() const {
   if (!failure_.ok()) {
     const bool all_gone =
         std::none_of(guests_.begin(), guests_.end(), [](const auto& g) { return g->channel != nullptr; });
-    // Whoever was told closes its side.
-    return tells_until_.passed() || (all_gone && told_ >= ranks_);
+    // Whoever was told closes its side. Who has not come yet can do so only before all had.
+    return tells_until_.passed() || (all_gone && (complete_ || told_ >= ranks_));
   }
   return complete_ && guests_.empty();
 }
