@@ -10,7 +10,7 @@
 #include "abi/grouped.hpp"
 
 using xyl::communicator;
-using xyl::grouped_call;
+
 using xyl::guarded;
 using xyl::on_communicator;
 using xyl::query;
@@ -146,7 +146,7 @@ xylResult_t xylRecv(void* recvbuff, size_t count, xylDataType_t type, int peer, 
 }
 
 xylResult_t xylBarrier(xylComm_t comm, xylStream_t stream) {
-  return grouped_call(comm, "xylBarrier", [stream](communicator& c) { return c.barrier(stream); });
+  return collect(comm, "xylBarrier", {collective::barrier, nullptr, nullptr, 0, 0, 0, 0, stream});
 }
 
 xylResult_t xylRedOpCreatePreMulSum(xylRedOp_t* op, void* scalar, xylDataType_t type,

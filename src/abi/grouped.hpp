@@ -28,37 +28,32 @@ result run_recorded(xylComm_t comm, const char* function, Run run) {
   return r;
 }
 
-// A call on a communicator that takes some: run(c) does it, and is copied.
-template <class Run>
-xylResult_t grouped_call(xylComm_t comm, const char* function, Run run) noexcept {
-  return guarded_in_group(comm, [&]() -> result {
-    communicator* c = nullptr;
-    XYL_TRY(find_communicator(comm, function, c));
-    XYL_TRY(check_in_use(comm, function));
-    if (!group::is_open()) return run(*c);
-    group::record_call(c, [=] { return run_recorded(comm, function, run); });
-    return {};
-  });
+inline result run_request(communicator& c, const request& r) {
+  return r.what == collective::barrier ? c.barrier(r.stream) : c.collect(r);
 }
 
-// The same for a request, which is checked now.
+// A call that communicates. In a group it is checked now and run later.
 inline xylResult_t grouped_request(xylComm_t comm, const char* function, const request& r) noexcept {
   return guarded_in_group(comm, [&]() -> result {
     communicator* c = nullptr;
     XYL_TRY(find_communicator(comm, function, c));
     XYL_TRY(check_in_use(comm, function));
-    if (!group::is_open()) return c->collect(r);
-    if (!is_transfer(r.what)) {
-      XYL_TRY(check_arguments(r, c->rank(), c->ranks()));
-      group::record_call(
-          c, [=] { return run_recorded(comm, function, [&](communicator& now) { return now.collect(r); }); });
-      return {};
-    }
+    if (!group::is_open()) return run_request(*c, r);
     // In a group a rank may send to itself: as if by nobody in particular.
-    XYL_TRY(check_arguments(r, -1, c->ranks()));
-    group::record_transfer(c, r, [=](std::span<const request> all) {
-      return run_recorded(comm, function, [&](communicator& now) { return now.transfer_group(all); });
-    });
+    if (r.what != collective::barrier)
+      XYL_TRY(check_arguments(r, is_transfer(r.what) ? -1 : c->rank(), c->ranks()));
+    group::record_call(
+        c, r, c->works_on_device(r),
+        {[=](const request& one) {
+           return run_recorded(comm, function, [&](communicator& now) { return run_request(now, one); });
+         },
+         [=](std::span<const request> all) {
+           return run_recorded(comm, function, [&](communicator& now) { return now.transfer_group(all); });
+         },
+         [=](bool before, std::span<const xylStream_t> named, xylStream_t& own) {
+           return run_recorded(comm, function,
+                               [&](communicator& now) { return now.lend_stream(before, named, own); });
+         }});
     return {};
   });
 }

@@ -39,6 +39,11 @@ class communicator {
   result transfer_together(std::span<const request> all);
   // The same for all those of a group: on both kinds of memory and any streams, and of this rank with itself.
   result transfer_group(std::span<const request> all);
+  // Whether the request's work goes to a stream.
+  bool works_on_device(const request& r) const;
+  // `own` becomes the communicator's own stream. It comes after what is on the named ones (before), or they after
+  // it.
+  result lend_stream(bool before, std::span<const xylStream_t> named, xylStream_t& own);
   // On the CPU, or, with a stream and a device, on that.
   result barrier(xylStream_t stream);
   result create_operation(const void* scalar, int type, int residence, int& op);

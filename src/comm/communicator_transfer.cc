@@ -63,6 +63,20 @@ result communicator::transfer_group(std::span<const request> all) {
   return transfer_together(on_host);
 }
 
+bool communicator::works_on_device(const request& r) const {
+  if (!device_) return false;
+  if (r.what == collective::barrier) return r.stream != nullptr;
+  return r.count > 0 && device_->classify(uses_send(r, rank_) ? r.send : r.recv) == memory_kind::device;
+}
+
+result communicator::lend_stream(bool before, std::span<const xylStream_t> named, xylStream_t& own) {
+  const std::lock_guard guard(lock_);
+  own = device_ ? device_->own_stream() : nullptr;
+  for (xylStream_t other : named)
+    if (device_) XYL_TRY(before ? device_->join(own, other) : device_->join(other, own));
+  return {};
+}
+
 // One stream carries all: the others come before it, and go on after it.
 result communicator::transfer_on_streams(std::vector<request> all) {
   const xylStream_t carrier = all.front().stream;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "comm/group.hpp"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 #include <vector>
@@ -11,28 +12,27 @@ namespace xyl::group {
 
 namespace {
 
+struct makings_from {
+  const void* from;
+  std::vector<step> steps;
+};
+
 struct calls_of_rank {
   const void* rank;
-  std::vector<step> calls;
+  std::vector<request> calls;
   std::vector<request> transfers;
-  transfers_step run_transfers;
+  std::vector<xylStream_t> streams;  // that calls on the device name
+  hooks how;
 };
 
 struct recording {
   int depth = 0;
-  std::vector<calls_of_rank> makings;
+  std::vector<makings_from> makings;
   std::vector<calls_of_rank> ranks;
   xylResult_t code = xylSuccess;
   std::string text;
 };
 thread_local recording mine;
-
-calls_of_rank& list_of(std::vector<calls_of_rank>& lists, const void* rank) {
-  for (calls_of_rank& one : lists)
-    if (rank != nullptr && one.rank == rank) return one;
-  lists.push_back({rank, {}, {}, {}});
-  return lists.back();
-}
 
 result guarded(const step& s) {
   try {
@@ -70,20 +70,53 @@ result run_lists(const std::vector<std::vector<step>>& lists) {
   return {};
 }
 
+// Lends or gives back the streams of those ranks that work on a device.
+result lend_streams(std::vector<calls_of_rank>& ranks, bool before) {
+  for (calls_of_rank& one : ranks) {
+    if (one.streams.empty()) continue;
+    xylStream_t own = nullptr;
+    XYL_TRY(one.how.lend(before, one.streams, own));
+    if (!before) continue;
+    for (std::vector<request>* list : {&one.calls, &one.transfers})
+      for (request& r : *list) r.stream = own;
+  }
+  return {};
+}
+
+result run_calls(std::vector<calls_of_rank>& ranks) {
+  const bool several = ranks.size() > 1;
+  if (several) XYL_TRY(lend_streams(ranks, true));
+  std::vector<std::vector<step>> lists;
+  for (const calls_of_rank& one : ranks) {
+    std::vector<step>& list = lists.emplace_back();
+    for (const request& r : one.calls) list.push_back([&] { return one.how.run(r); });
+    if (!one.transfers.empty()) list.push_back([&] { return one.how.transfer(one.transfers); });
+  }
+  result called = run_lists(lists);
+  // Also after an error: what was enqueued is the named streams' all the same.
+  result returned = several ? lend_streams(ranks, false) : result();
+  return called.ok() ? std::move(returned) : std::move(called);
+}
+
 }  // namespace
 
 bool is_open() { return mine.depth > 0; }
 
 void start() { ++mine.depth; }
 
-void record_making(const void* from, step make) { list_of(mine.makings, from).calls.push_back(std::move(make)); }
+void record_making(const void* from, step make) {
+  for (makings_from& one : mine.makings)
+    if (from != nullptr && one.from == from) return one.steps.push_back(std::move(make));
+  mine.makings.push_back({from, {}});
+  mine.makings.back().steps.push_back(std::move(make));
+}
 
-void record_call(const void* rank, step call) { list_of(mine.ranks, rank).calls.push_back(std::move(call)); }
-
-void record_transfer(const void* rank, const request& r, transfers_step run) {
-  calls_of_rank& list = list_of(mine.ranks, rank);
-  list.transfers.push_back(r);
-  if (!list.run_transfers) list.run_transfers = std::move(run);
+void record_call(const void* rank, const request& r, bool on_device, hooks how) {
+  auto one = std::find_if(mine.ranks.begin(), mine.ranks.end(), [rank](const auto& c) { return c.rank == rank; });
+  if (one == mine.ranks.end()) one = mine.ranks.insert(one, {rank, {}, {}, {}, std::move(how)});
+  (is_transfer(r.what) ? one->transfers : one->calls).push_back(r);
+  if (on_device && std::find(one->streams.begin(), one->streams.end(), r.stream) == one->streams.end())
+    one->streams.push_back(r.stream);
 }
 
 void note_error(const result& r) {
@@ -96,18 +129,14 @@ result end() {
   if (mine.depth == 0) return error(xylInvalidUsage, "xylGroupEnd: no group of this thread is open");
   if (--mine.depth > 0) return {};
   // Emptied first: nothing of this group is left for the next, however it ends.
-  const recording now = std::exchange(mine, {});
+  recording now = std::exchange(mine, {});
   if (now.code != xylSuccess)
     return error(now.code, "the group was not run, because of a call in it: %s", now.text.c_str());
-  std::vector<std::vector<step>> makings, calls;
-  for (const calls_of_rank& one : now.makings) makings.push_back(one.calls);
-  for (const calls_of_rank& one : now.ranks) {
-    calls.push_back(one.calls);
-    if (one.run_transfers) calls.back().push_back([&one] { return one.run_transfers(one.transfers); });
-  }
+  std::vector<std::vector<step>> makings;
+  for (makings_from& one : now.makings) makings.push_back(std::move(one.steps));
   result made = run_lists(makings);
   if (!made.ok() && made.code() != xylInProgress) return made;
-  result called = run_lists(calls);
+  result called = run_calls(now.ranks);
   return called.ok() ? std::move(made) : std::move(called);
 }
 

@@ -23,6 +23,7 @@ class cuda_device_side final : public device_side {
     disconnect();
     if (workspace_) (void)cudaFree(workspace_);
     if (registered_) (void)cudaHostUnregister(registered_);
+    if (own_stream_) (void)cudaStreamDestroy(own_stream_);
     (void)cudaGetLastError();
   }
 
@@ -51,6 +52,7 @@ class cuda_device_side final : public device_side {
     XYL_TRY(scope.status());
     return order_.join(stream, other);
   }
+  xylStream_t own_stream() const override { return own_stream_; }
   result drain() override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());
@@ -100,6 +102,7 @@ class cuda_device_side final : public device_side {
   std::vector<void*> mapped_;              // other processes' workspaces
   std::vector<std::byte*> peers_;          // by rank
   device_handle handle_{};
+  cudaStream_t own_stream_ = nullptr;
   stream_order order_;
 };
 

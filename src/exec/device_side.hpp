@@ -102,6 +102,8 @@ class device_side {
   virtual result copy(void* to, const void* from, std::size_t bytes, xylStream_t stream) = 0;
   // What is enqueued on `stream` from now on comes after what was enqueued on `other` before.
   virtual result join(xylStream_t stream, xylStream_t other) = 0;
+  // A stream that only this communicator's work is on.
+  virtual xylStream_t own_stream() const = 0;
   // Waits until nothing that was enqueued outside graphs is running.
   virtual result drain() = 0;
   // Stops using the peers' memory. The own workspace may be freed once every peer has done this or is dead.
