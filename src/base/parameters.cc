@@ -111,7 +111,9 @@ constexpr parameter_info table[] = {
        return true;
      }},
     {"XYLEM_ALGO", "choice", "auto", "", "auto, packet, oneshot, twoshot or ring",
-     "The algorithm of every allreduce, instead of a choice by message size.", store_algorithm},
+     "The algorithm of every allreduce, and of other collectives where they have it, instead of a choice by "
+     "message size.",
+     store_algorithm},
     {"XYLEM_GPU", "choice", "auto", "", "auto or never",
      "Whether a new communicator uses the calling thread's current CUDA device.",
      [](std::string_view text, parameters& out) {

@@ -17,7 +17,7 @@ namespace xyl {
 namespace {
 
 // Longer pieces go in chunks: while a rank writes one, its peers read the last one, and both stay in the caches.
-constexpr std::uint64_t host_move_bytes = 128 << 10;
+constexpr std::uint64_t host_move_bytes = 64 << 10;
 
 }  // namespace
 
@@ -135,6 +135,12 @@ result communicator::move_host(const request& r) {
 }
 
 result communicator::transfer_host(std::span<const request> all) {
+  if (all.size() == 1) {  // the usual, and worth a way without memory allocation
+    const request& r = all[0];
+    host_call_.record = record_of(r, 0, false);
+    if (!run_transfer(*space_, host_call_, transfer_of(r, host_call_.record), 0)) return leave_host_call();
+    return {};
+  }
   std::vector<host_transfer> transfers;
   transfers.reserve(all.size());
   for (const request& r : all) {

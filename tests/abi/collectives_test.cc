@@ -22,7 +22,9 @@ class guarded {
   unsigned char* data() { return storage_.data() + begin_; }
   void expect_guards() const {
     for (std::size_t i = 0; i < storage_.size(); ++i)
-      if (i < begin_ || i >= begin_ + bytes_) ASSERT_EQ(storage_[i], filling) << "byte " << i << " around a buffer";
+      if (i < begin_ || i >= begin_ + bytes_) {
+        ASSERT_EQ(storage_[i], filling) << "byte " << i << " around a buffer";
+      }
   }
   void expect_untouched() const {
     for (const unsigned char c : storage_) ASSERT_EQ(c, filling);
@@ -170,7 +172,7 @@ void check_reduce(xylComm_t comm, int rank, int ranks, xylDataType_t type, xylRe
 TEST_P(collectives, that_reduce_do_so_for_every_type_and_operation) {
   with_ranks(ranks(), [&](int rank, test_communicator& comm) {
     std::size_t turn = 0;
-    for (const std::size_t count : {0, 1, 3, 9, 33, 1000})
+    for (const std::size_t count : {0, 1, 9, 1000})
       element_types::for_each([&](auto entry, int) {
         using T = typename decltype(entry)::type;
         for (xylRedOp_t op : {xylSum, xylProd, xylMax, xylMin, xylAvg, xylBitAnd, xylBitOr, xylBitXor}) {
@@ -206,7 +208,9 @@ TEST(bits, of_reduce_and_reduce_scatter_are_those_of_allreduce) {
       ASSERT_EQ(xylReduceScatter(in.data(), part.data(), count, xylFloat32, xylSum, comm, nullptr), xylSuccess);
       ASSERT_EQ(std::memcmp(part.data(), &all[static_cast<unsigned>(rank) * count], count * sizeof(float)), 0);
       ASSERT_EQ(xylReduce(in.data(), root.data(), in.size(), xylFloat32, xylSum, 2, comm, nullptr), xylSuccess);
-      if (rank == 2) ASSERT_EQ(std::memcmp(root.data(), all.data(), in.size() * sizeof(float)), 0);
+      if (rank == 2) {
+        ASSERT_EQ(std::memcmp(root.data(), all.data(), in.size() * sizeof(float)), 0);
+      }
     }
   });
 }
@@ -236,8 +240,7 @@ TEST(premultiplied_sum, takes_each_ranks_own_scalar) {
       ASSERT_EQ(xylReduceScatter(in.data(), out.data(), count, xylFloat32, scaled, comm, nullptr), xylSuccess);
       for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], want(static_cast<unsigned>(rank) * count + i)) << i;
       ASSERT_EQ(xylReduce(in.data(), in.data(), count, xylFloat32, scaled, 1, comm, nullptr), xylSuccess);
-      if (rank == 1)
-        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(in[i], want(i)) << i;
+      for (std::size_t i = 0; rank == 1 && i < count; ++i) ASSERT_EQ(in[i], want(i)) << i;
       std::vector<std::int32_t> numbers(count, 5);
       ASSERT_EQ(xylAllReduce(numbers.data(), numbers.data(), count, xylInt32, integral, comm, nullptr), xylSuccess);
       for (const std::int32_t n : numbers) ASSERT_EQ(n, 0);  // 5 * (-1 + 0 + 1)
