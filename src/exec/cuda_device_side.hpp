@@ -24,6 +24,7 @@ class cuda_device_side final : public device_side {
     disconnect();
     if (workspace_) (void)cudaFree(workspace_);
     if (registered_) (void)cudaHostUnregister(registered_);
+    if (own_stream_) (void)cudaStreamDestroy(own_stream_);
     (void)cudaGetLastError();
   }
 
@@ -43,6 +44,17 @@ class cuda_device_side final : public device_side {
                        xylStream_t stream) override;
   result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) override;
   void overlap(launch_overlap wanted) override;
+  result copy(void* to, const void* from, std::size_t bytes, xylStream_t stream) override {
+    const device_scope scope(device_);
+    XYL_TRY(scope.status());
+    return cuda_result(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+  }
+  result join(xylStream_t stream, xylStream_t other) override {
+    const device_scope scope(device_);
+    XYL_TRY(scope.status());
+    return order_.join(stream, other);
+  }
+  xylStream_t own_stream() const override { return own_stream_; }
   result drain() override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());
@@ -105,6 +117,7 @@ class cuda_device_side final : public device_side {
   std::vector<void*> mapped_;              // other processes' workspaces
   std::vector<std::byte*> peers_;          // by rank
   device_handle handle_{};
+  cudaStream_t own_stream_ = nullptr;
   stream_order order_;
 };
 

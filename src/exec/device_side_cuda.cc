@@ -69,11 +69,9 @@ result cuda_device_side::initialise(std::byte* host_control, std::size_t host_by
   XYL_TRY(cuda_result(cudaMalloc(&allocated, bytes), "cudaMalloc of the workspace"));
   workspace_ = static_cast<std::byte*>(allocated);
   // On a stream of its own: other work of the device may be waiting for a peer.
-  cudaStream_t stream = nullptr;
-  XYL_TRY(cuda_result(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"));
-  cudaError_t cleared = cudaMemsetAsync(workspace_, 0, bytes, stream);
-  if (cleared == cudaSuccess) cleared = cudaStreamSynchronize(stream);
-  (void)cudaStreamDestroy(stream);
+  XYL_TRY(cuda_result(cudaStreamCreateWithFlags(&own_stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"));
+  cudaError_t cleared = cudaMemsetAsync(workspace_, 0, bytes, own_stream_);
+  if (cleared == cudaSuccess) cleared = cudaStreamSynchronize(own_stream_);
   XYL_TRY(cuda_result(cleared, "cudaMemsetAsync of the workspace"));
 
   XYL_TRY(cuda_result(cudaHostRegister(host_control, host_bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
@@ -224,13 +222,19 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   return order_.after(stream);
 }
 
+int device_side::count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  (void)cudaGetLastError();
+  return 0;
+}
+
 int device_side::current_device() {
-  int count = 0, device = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0 || cudaGetDevice(&device) != cudaSuccess) {
-    (void)cudaGetLastError();
-    return -1;
-  }
-  return device;
+  int device = 0;
+  if (count() == 0) return -1;
+  if (cudaGetDevice(&device) == cudaSuccess) return device;
+  (void)cudaGetLastError();
+  return -1;
 }
 
 result device_side::create(int device, const layout& map, std::byte* host_control, std::size_t host_bytes,

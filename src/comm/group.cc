@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "comm/group.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "comm/together.hpp"
+
+namespace xyl::group {
+
+namespace {
+
+struct makings_from {
+  const void* from;
+  std::vector<step> steps;
+};
+
+struct calls_of_rank {
+  const void* rank;
+  std::vector<request> calls;
+  std::vector<request> transfers;
+  std::vector<xylStream_t> streams;  // that calls on the device name
+  hooks how;
+};
+
+struct recording {
+  int depth = 0;
+  std::vector<makings_from> makings;
+  std::vector<calls_of_rank> ranks;
+  xylResult_t code = xylSuccess;
+  std::string text;
+};
+thread_local recording mine;
+
+result guarded(const step& s) {
+  try {
+    return s();
+  } catch (const std::bad_alloc&) {
+    return error(xylSystemError, "out of memory");
+  } catch (const std::exception& e) {
+    return error(xylInternalError, "unexpected: %s", e.what());
+  }
+}
+
+// Each list in its order up to its first failure, the lists at the same time. One failure, of the first list that
+// has one; else xylInProgress if anything said so.
+result run_lists(const std::vector<std::vector<step>>& lists) {
+  std::vector<result> results(lists.size());
+  std::vector<char> unfinished(lists.size());
+  std::vector<std::function<void()>> runs;
+  for (std::size_t i = 0; i < lists.size(); ++i)
+    runs.push_back([&, i] {
+      for (const step& s : lists[i]) {
+        result r = guarded(s);
+        if (r.code() == xylInProgress) {
+          unfinished[i] = 1;
+        } else if (!r.ok()) {
+          results[i] = std::move(r);
+          return;
+        }
+      }
+    });
+  XYL_TRY(run_together(runs));
+  for (result& r : results)
+    if (!r.ok()) return std::move(r);
+  for (char u : unfinished)
+    if (u) return error(xylInProgress, "still in progress");
+  return {};
+}
+
+// Lends or gives back the streams of those ranks that work on a device.
+result lend_streams(std::vector<calls_of_rank>& ranks, bool before) {
+  for (calls_of_rank& one : ranks) {
+    if (one.streams.empty()) continue;
+    xylStream_t own = nullptr;
+    XYL_TRY(one.how.lend(before, one.streams, own));
+    if (!before) continue;
+    for (std::vector<request>* list : {&one.calls, &one.transfers})
+      for (request& r : *list) r.stream = own;
+  }
+  return {};
+}
+
+result run_calls(std::vector<calls_of_rank>& ranks) {
+  const bool several = ranks.size() > 1;
+  if (several) XYL_TRY(lend_streams(ranks, true));
+  std::vector<std::vector<step>> lists;
+  for (const calls_of_rank& one : ranks) {
+    std::vector<step>& list = lists.emplace_back();
+    for (const request& r : one.calls) list.push_back([&] { return one.how.run(r); });
+    if (!one.transfers.empty()) list.push_back([&] { return one.how.transfer(one.transfers); });
+  }
+  result called = run_lists(lists);
+  // Also after an error: what was enqueued is the named streams' all the same.
+  result returned = several ? lend_streams(ranks, false) : result();
+  return called.ok() ? std::move(returned) : std::move(called);
+}
+
+}  // namespace
+
+bool is_open() { return mine.depth > 0; }
+
+void start() { ++mine.depth; }
+
+void record_making(const void* from, step make) {
+  for (makings_from& one : mine.makings)
+    if (from != nullptr && one.from == from) return one.steps.push_back(std::move(make));
+  mine.makings.push_back({from, {}});
+  mine.makings.back().steps.push_back(std::move(make));
+}
+
+void record_call(const void* rank, const request& r, bool on_device, hooks how) {
+  auto one = std::find_if(mine.ranks.begin(), mine.ranks.end(), [rank](const auto& c) { return c.rank == rank; });
+  if (one == mine.ranks.end()) one = mine.ranks.insert(one, {rank, {}, {}, {}, std::move(how)});
+  (is_transfer(r.what) ? one->transfers : one->calls).push_back(r);
+  if (on_device && std::find(one->streams.begin(), one->streams.end(), r.stream) == one->streams.end())
+    one->streams.push_back(r.stream);
+}
+
+void note_error(const result& r) {
+  if (mine.code != xylSuccess) return;
+  mine.code = r.code();
+  mine.text = r.text();
+}
+
+result end() {
+  if (mine.depth == 0) return error(xylInvalidUsage, "xylGroupEnd: no group of this thread is open");
+  if (--mine.depth > 0) return {};
+  // Emptied first: nothing of this group is left for the next, however it ends.
+  recording now = std::exchange(mine, {});
+  if (now.code != xylSuccess)
+    return error(now.code, "the group was not run, because of a call in it: %s", now.text.c_str());
+  std::vector<std::vector<step>> makings;
+  for (makings_from& one : now.makings) makings.push_back(std::move(one.steps));
+  result made = run_lists(makings);
+  if (!made.ok() && made.code() != xylInProgress) return made;
+  result called = run_calls(now.ranks);
+  return called.ok() ? std::move(made) : std::move(called);
+}
+
+}  // namespace xyl::group
