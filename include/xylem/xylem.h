@@ -148,4 +148,7 @@ xylResult_t xylBarrier(xylComm_t comm);
 #ifdef __cplusplus
 }
 #endif
+
+/* xylAllReduceRMSNorm and xylMoeAllReduceRMSNorm */
+#include "xylem/xylem_fused.h"
 #endif
