@@ -35,6 +35,8 @@ const char* describe_phase(phase p) {
       return "allgather data";
     case phase::ring:
       return "ring data";
+    case phase::team:
+      return "part of a row";
   }
   return "?";
 }

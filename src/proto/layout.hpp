@@ -12,7 +12,9 @@
 //   unit    what one lane moves at once: 8 bytes of payload in a packet, 16 bytes of bulk data.
 //   flag    a 64-bit epoch alone in 128 bytes, with one writer, never reset.
 //
-//   [control][flags: family x source x block][packets: slot x source][bulk: slot x source]
+//   team line  where blocks of one rank that share a row meet (see row.hpp); only where there are several blocks.
+//
+//   [control][flags: family x source x block][packets: slot x source][bulk: slot x source][team lines: slot]
 #pragma once
 
 #include <cstddef>
@@ -37,7 +39,7 @@ struct alignas(128) flag {
 enum class flag_family : int { one_shot, scatter, gather, ring };
 
 // What a wait was waiting for, in messages.
-enum class phase : std::uint32_t { none, header, packet, one_shot, scatter, gather, ring };
+enum class phase : std::uint32_t { none, header, packet, one_shot, scatter, gather, ring, team };
 
 // Why a communicator is out of service. Written into every rank's control line by whoever gives up first; zero is
 // healthy. Packed in one word so that one store carries all of it.
@@ -107,6 +109,8 @@ struct layout {
   // From a header to the first packet. A GPU wants packets aligned to the 128 bytes that a warp moves at once; on
   // processors what the header leaves free carries tiny messages, which come with the header's own cache line.
   static constexpr std::uint64_t header_bytes = 128;
+  // Team lines: rows of a launch, meetings of a row, groups of a row.
+  static constexpr unsigned team_rows = 16, team_sets = 2, team_groups = 128;
 
   std::uint32_t ranks = 0;
   std::uint32_t blocks = 0;         // the most blocks a launch may have
@@ -115,6 +119,7 @@ struct layout {
   std::uint64_t spread = 0;         // see place(); 0: none
   std::uint64_t packets = 0;        // offset of the packet regions
   std::uint64_t bulk = 0;           // offset of the bulk regions
+  std::uint64_t team = 0;           // offset of the team lines
   std::uint64_t bytes = 0;          // the whole workspace
 
   friend constexpr bool operator==(const layout&, const layout&) = default;
@@ -129,7 +134,8 @@ struct layout {
     l.bulk_stride = round_up(bulk_bytes / ranks, 4096);
     l.packets = sizeof(control_block) + sizeof(flag) * flags(ranks, blocks);
     l.bulk = round_up(l.packets + 2 * ranks * l.packet_stride, 4096);
-    l.bytes = round_up(l.bulk + 2 * ranks * l.bulk_stride, 4096);
+    l.team = round_up(l.bulk + 2 * ranks * l.bulk_stride, 4096);
+    l.bytes = l.team + (blocks > 1 ? round_up(2 * sizeof(line) * team_rows * team_sets * team_groups, 4096) : 0);
     return l;
   }
 
@@ -157,6 +163,9 @@ struct layout {
   }
   XYL_FN constexpr std::uint64_t bulk_offset(unsigned slot, unsigned source) const {
     return bulk + (static_cast<std::uint64_t>(slot) * ranks + source) * bulk_stride;
+  }
+  XYL_FN constexpr std::uint64_t team_offset(unsigned slot, unsigned row, unsigned set, unsigned group) const {
+    return team + sizeof(line) * (((std::uint64_t{slot} * team_rows + row) * team_sets + set) * team_groups + group);
   }
   // Where in its region a call puts `bytes`. Calls of one slot take turns over `spread` bytes: on processors, lines
   // that the peer's first-level cache still holds from the last call cost twice as much to write and to read as
