@@ -186,6 +186,17 @@ xylResult_t xylAllReduce(const void* send, void* recv, size_t count, xylDataType
   });
 }
 
+xylResult_t xylAllReduceRMSNorm(const xylAllReduceRMSNormArgs_t* args, xylComm_t comm, xylStream_t stream) {
+  return on_communicator(comm, "xylAllReduceRMSNorm",
+                         [&](communicator& c) { return c.fused_all_reduce(args, nullptr, false, stream); });
+}
+
+xylResult_t xylMoeAllReduceRMSNorm(const xylMoeReduceArgs_t* moe, const xylAllReduceRMSNormArgs_t* args,
+                                   xylComm_t comm, xylStream_t stream) {
+  return on_communicator(comm, "xylMoeAllReduceRMSNorm",
+                         [&](communicator& c) { return c.fused_all_reduce(args, moe, true, stream); });
+}
+
 xylResult_t xylBarrier(xylComm_t comm) {
   return on_communicator(comm, "xylBarrier", [](communicator& c) { return c.barrier(); });
 }

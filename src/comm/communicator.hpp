@@ -12,13 +12,18 @@
 #include <vector>
 
 #include "base/parameters.hpp"
+#include "comm/fused_shape.hpp"
 #include "comm/selection.hpp"
 #include "exec/device_memory_check.hpp"
 #include "exec/device_side.hpp"
 #include "exec/host_packet.hpp"
 #include "peer/peer_group.hpp"
+#include "proto/fused_work.hpp"
+#include "xylem/xylem_fused.h"
 
 namespace xyl {
+
+struct fused_request;
 
 class communicator {
  public:
@@ -27,6 +32,9 @@ class communicator {
   ~communicator();
 
   result all_reduce(const void* send, void* recv, std::size_t count, int type, int op, xylStream_t stream);
+  // moe is looked at only where is_moe says so.
+  result fused_all_reduce(const xylAllReduceRMSNormArgs_t* args, const xylMoeReduceArgs_t* moe, bool is_moe,
+                          xylStream_t stream);
   result barrier();
   void abort();
   xylResult_t async_error() const;
@@ -53,6 +61,14 @@ class communicator {
   result all_reduce_device(const void* send, void* recv, std::size_t count, int type, int op,
                            unsigned element_bytes, xylStream_t stream);
   result memory_of(const void* send, const void* recv, memory_kind& kind) const;
+
+  // See communicator_fused.cc.
+  result fused_host(fused_request& r);
+  result fused_device(fused_request& r, xylStream_t stream);
+  result memory_of(const fused_request& r, memory_kind& kind) const;
+  fused_form fused_form_for(const fused_request& r, const selection::limits& limits) const;
+  result does_not_fit(const fused_request& r) const;
+
   call_record record_of(collective what, std::size_t count, int type, int op, bool device) const;
   // The sentence for why this communicator is out of service.
   result explain(const call_record& mine);
@@ -80,6 +96,7 @@ class communicator {
   std::string no_device_reason_;
   device_memory_check device_memory_;
   std::unique_ptr<device_side> device_;
+  fused_limits fused_limits_;  // of all ranks' devices
 
   std::mutex lock_;
   std::uint64_t calls_ = 0;

@@ -33,6 +33,19 @@ unsigned co_resident_blocks(const std::vector<device_handle>& all) {
   return static_cast<unsigned>(std::max(least, 0));
 }
 
+// The same for the fused kernels, by form. Rows need whole clusters of blocks, which the division keeps.
+fused_limits co_resident_fused(const std::vector<device_handle>& all) {
+  fused_limits limits;
+  limits.clusters = true;
+  for (int form = 0; form < 3; ++form) {
+    std::vector<device_handle> as_if = all;
+    for (device_handle& h : as_if) h.max_blocks = h.max_fused_blocks[form];
+    limits.blocks[form] = co_resident_blocks(as_if);
+  }
+  for (const device_handle& h : all) limits.clusters = limits.clusters && h.has_clusters != 0;
+  return limits;
+}
+
 }  // namespace
 
 result communicator::connect_device() {
@@ -62,6 +75,7 @@ result communicator::connect_device() {
     agreed = peers_->agree(device_->connect(handles, rank_));
   }
   if (agreed.ok()) selection_.max_blocks = co_resident_blocks(handles);
+  if (agreed.ok()) fused_limits_ = co_resident_fused(handles);
   if (agreed.ok() && selection_.max_blocks == 0)
     agreed =
         error(xylSystemError, "too many ranks share one GPU: not one block of each fits on it at the same time");

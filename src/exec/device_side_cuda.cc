@@ -10,7 +10,11 @@
 #include "exec/device_side.hpp"
 #include "exec/dispatch.hpp"
 #include "exec/stream_order.hpp"
+#include "kernels/arch.hpp"
 #include "kernels/arguments.hpp"
+#include "kernels/fused_arguments.hpp"
+#include "kernels/fused_limits.hpp"
+#include "kernels/fused_table.hpp"
 #include "kernels/kernel_table.hpp"
 #include "os/machine.hpp"
 #include "proto/partition.hpp"
@@ -22,27 +26,61 @@ namespace {
 static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(device_handle::ipc));
 static_assert(device_capacity == argument_capacity(0));
 
-// Every kernel loaded, and how many blocks of any of them the whole device holds at once. Under MPS the number of
+// A kernel loaded, and how many blocks of it the whole device holds at once. Under MPS the number of
 // multiprocessors is what this client may use.
-result load_kernels(int device, int& max_blocks) {
+result load_kernel(int device, const kernel& k, int& max_blocks) {
   int multiprocessors = 0;
   XYL_TRY(cuda_result(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
                       "cudaDeviceGetAttribute"));
-  int fewest = 0;
-  for (const kernel& k : all_kernels()) {
-    // Lazy loading at the first launch may wait for a kernel that runs, which may wait for this launch.
-    cudaFuncAttributes attributes;
-    if (const cudaError_t status = cudaFuncGetAttributes(&attributes, k.function); status != cudaSuccess)
-      return error(cuda_result(status, "cudaFuncGetAttributes").code(),
-                   "this library has no code for the GPU of this rank (%s); configure --with-cuda-arch=LIST",
-                   cudaGetErrorString(status));
-    int blocks = 0;
-    XYL_TRY(cuda_result(
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k.function, static_cast<int>(k.most_lanes), 0),
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
-    fewest = fewest == 0 ? blocks : std::min(fewest, blocks);
+  // Lazy loading at the first launch may wait for a kernel that runs, which may wait for this launch.
+  cudaFuncAttributes attributes;
+  if (const cudaError_t status = cudaFuncGetAttributes(&attributes, k.function); status != cudaSuccess) {
+    int major = 0, minor = 0;
+    (void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    (void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    return error(cuda_result(status, "cudaFuncGetAttributes").code(),
+                 "the GPU of this rank is SM %d%d, and this library has code for SM %s alone (%s); configure "
+                 "--with-cuda-arch=LIST",
+                 major, minor, built_in_archs(), cudaGetErrorString(status));
   }
-  max_blocks = fewest * multiprocessors;
+  int blocks = 0;
+  XYL_TRY(cuda_result(
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k.function, static_cast<int>(k.most_lanes), 0),
+      "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
+  max_blocks = max_blocks == 0 ? blocks * multiprocessors : std::min(max_blocks, blocks * multiprocessors);
+  return {};
+}
+
+// The fused kernels too, by form; and whether their blocks can form the widest cluster that a launch may ask for.
+result load_kernels(int device, device_handle& handle) {
+  for (const kernel& k : all_kernels()) XYL_TRY(load_kernel(device, k, handle.max_blocks));
+  int major = 0, minor = 0;
+  XYL_TRY(cuda_result(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+                      "cudaDeviceGetAttribute"));
+  XYL_TRY(cuda_result(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+                      "cudaDeviceGetAttribute"));
+  handle.has_clusters = known_archs::of(10 * major + minor).has_clusters;
+  for (const fused_kernel_entry& e : all_fused_kernels()) {
+    std::int32_t& most = handle.max_fused_blocks[static_cast<int>(e.form)];
+    XYL_TRY(load_kernel(device, e.function, most));
+    if (!handle.has_clusters) continue;
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {most_blocks_of_row, 1, 1};
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(most_blocks_of_row);
+    config.blockDim = dim3(e.function.most_lanes);
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    int clusters = 0;
+    // What a multi-instance GPU or an MPS share cannot hold is not used; it is no error.
+    if (cudaOccupancyMaxActiveClusters(&clusters, e.function.function, &config) != cudaSuccess || clusters == 0) {
+      (void)cudaGetLastError();
+      handle.has_clusters = 0;
+    } else {
+      most = std::min(most, clusters * static_cast<int>(most_blocks_of_row));
+    }
+  }
   return {};
 }
 
@@ -65,6 +103,8 @@ class cuda_device_side final : public device_side {
   memory_kind classify(const void* pointer) const override;
   result all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count, const call_record& record,
                     xylStream_t stream) override;
+  result fused(const fused_launch& how, const fused_work& work, const call_record& record,
+               xylStream_t stream) override;
   result drain() override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());
@@ -79,6 +119,8 @@ class cuda_device_side final : public device_side {
  private:
   result open_peer(const device_handle& peer, int p, std::byte*& workspace);
   std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
+  template <int Capacity>
+  void fill(kernel_arguments<Capacity>& arguments, const call_record& record) const;
   template <int Capacity>
   result launch(const kernel& k, const device_launch& how, unsigned lanes, kernel_arguments<Capacity> arguments,
                 cudaStream_t stream);
@@ -99,7 +141,7 @@ class cuda_device_side final : public device_side {
 result cuda_device_side::initialise(std::byte* host_control, std::size_t host_bytes) {
   const device_scope scope(device_);
   XYL_TRY(scope.status());
-  XYL_TRY(load_kernels(device_, handle_.max_blocks));
+  XYL_TRY(load_kernels(device_, handle_));
 
   // An allocation of 2 MB or more is not shared with others of this process, so that nothing else is exported with
   // it.
@@ -217,13 +259,37 @@ unsigned lanes_for(const kernel& k, std::uint64_t units) {
   return static_cast<unsigned>(std::min<std::uint64_t>(lanes, k.most_lanes));
 }
 
+// f(integral constant): the capacity of the kernel's arguments.
+template <class F>
+result with_capacity(const kernel& k, F f) {
+  switch (k.capacity) {
+    case argument_capacity(2):
+      return f(std::integral_constant<int, argument_capacity(2)>());
+    case argument_capacity(4):
+      return f(std::integral_constant<int, argument_capacity(4)>());
+    case argument_capacity(8):
+      return f(std::integral_constant<int, argument_capacity(8)>());
+    default:
+      return f(std::integral_constant<int, argument_capacity(0)>());
+  }
+}
+
+// All but the buffers.
 template <int Capacity>
-result cuda_device_side::launch(const kernel& k, const device_launch& how, unsigned lanes,
-                                kernel_arguments<Capacity> arguments, cudaStream_t stream) {
+void cuda_device_side::fill(kernel_arguments<Capacity>& arguments, const call_record& record) const {
   arguments.host_control = host_control_;
   arguments.deadline_ns = static_cast<std::uint64_t>(deadline_ns_);
   arguments.what.map = map_;
+  arguments.what.fingerprint = fingerprint(record);
+  arguments.what.record = record;
+  arguments.what.rank = rank_;
+  arguments.what.ranks = static_cast<int>(peers_.size());
   for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
+}
+
+template <int Capacity>
+result cuda_device_side::launch(const kernel& k, const device_launch& how, unsigned lanes,
+                                kernel_arguments<Capacity> arguments, cudaStream_t stream) {
   void* list[] = {&arguments};
   return cuda_result(cudaLaunchKernel(k.function, dim3(how.blocks), dim3(lanes), list, 0, stream),
                      "cudaLaunchKernel");
@@ -243,32 +309,47 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
   const std::uint64_t units = units_of_block(how, type, count);
-  const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
+  XYL_TRY(with_capacity(k, [&]<int Capacity>(std::integral_constant<int, Capacity>) {
     kernel_arguments<Capacity> arguments;
+    fill(arguments, record);
     arguments.units_of_block = units;
     arguments.what.input = static_cast<const std::byte*>(send);
     arguments.what.output = static_cast<std::byte*>(recv);
     arguments.what.count = count;
-    arguments.what.fingerprint = fingerprint(record);
-    arguments.what.record = record;
-    arguments.what.rank = rank_;
-    arguments.what.ranks = ranks;
     return launch(k, how, lanes_for(k, units), arguments, stream);
-  };
-  switch (k.capacity) {
-    case argument_capacity(2):
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(2)>()));
-      break;
-    case argument_capacity(4):
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(4)>()));
-      break;
-    case argument_capacity(8):
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(8)>()));
-      break;
-    default:
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(0)>()));
-      break;
-  }
+  }));
+  return order_.after(stream);
+}
+
+result cuda_device_side::fused(const fused_launch& how, const fused_work& work, const call_record& record,
+                               xylStream_t stream) {
+  const auto type = static_cast<xylDataType_t>(record.type);
+  const kernel k = choose_fused_kernel(how.form, type, work, static_cast<int>(peers_.size()));
+  if (!k.function) return error(xylInvalidArgument, "no fused kernel for type %d", static_cast<int>(type));
+  if (how.blocks == 0 || how.blocks > map_.blocks || how.blocks > turn::most_blocks ||
+      how.blocks % work.split != 0 || how.lanes % 32 != 0 || how.lanes > k.most_lanes)
+    return error(xylInternalError,
+                 "a fused launch of %u blocks, %u to a row, of %u lanes in a workspace for %u blocks", how.blocks,
+                 work.split, how.lanes, map_.blocks);
+  const device_scope scope(device_);
+  XYL_TRY(scope.status());
+  XYL_TRY(order_.before(stream));
+  XYL_TRY(with_capacity(k, [&]<int Capacity>(std::integral_constant<int, Capacity>) {
+    fused_arguments<Capacity> arguments;
+    fill(arguments.base, record);
+    arguments.work = work;
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {work.split, 1, 1};
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(how.blocks);
+    config.blockDim = dim3(how.lanes);
+    config.stream = stream;
+    config.attrs = &cluster;
+    config.numAttrs = work.is_clustered ? 1 : 0;
+    void* list[] = {&arguments};
+    return cuda_result(cudaLaunchKernelExC(&config, k.function, list), "cudaLaunchKernelExC");
+  }));
   return order_.after(stream);
 }
 

@@ -13,11 +13,12 @@
 
 namespace xyl {
 
-// What kernels are instantiated for. Mixes: whether it can make its input from experts' outputs.
-template <class Codec, class Quantiser, int Ranks, bool Mixes>
+// What kernels are instantiated for. Mixes, Quantises: whether it can make its input from experts' outputs, and
+// quantise; what is left out need not be fetched.
+template <class Codec, class Quantiser, int Ranks, bool Mixes = true, bool Quantises = true>
 struct fused_kind : reduction<Codec, operation::sum, Ranks> {
   using quantiser = Quantiser;
-  static constexpr bool mixes = Mixes;
+  static constexpr bool mixes = Mixes, quantises = Quantises;
   static constexpr int element_bytes = static_cast<int>(sizeof(typename Codec::element));
 };
 
@@ -117,7 +118,7 @@ struct row_inputs {
         if (w.pattern != fused_pattern::all_reduce) weight[j] = weight_at(s, w, v);
       });
     }
-    if (w.scale) scale = *w.scale;
+    if (F::quantises && w.scale) scale = *w.scale;
   }
   template <class S>
   XYL_FN void residual_of(S& s, const fused_work& w, std::uint64_t token, int j, unsigned v,
@@ -206,14 +207,15 @@ class row_epilogue {
         for (int k = 0; k < E; ++k) x[j][k] = normalised(x[j][k], inverse_rms, weight[k]);
         (void)round_piece<typename F::codec, W>(x[j]);
       });
-    } else if (w_.pattern != fused_pattern::fp8_per_token) {
+    } else if (!F::quantises || w_.pattern != fused_pattern::fp8_per_token) {
       if (!s_.all(good)) return false;  // else the search for the largest brings the verdict
     }
-    if (!quantises(w_.pattern)) {
+    if (!F::quantises || !quantises(w_.pattern)) {
       put_rows(at, w_.output, fused_wire::norm, x);
       return true;
     }
-    return quantise(at, in.scale, good, x);
+    if constexpr (F::quantises) return quantise(at, in.scale, good, x);
+    return true;
   }
 
  private:

@@ -36,6 +36,9 @@ XYL_FN constexpr unsigned scale_width(fused_pattern p) {
   return is_nvfp4(p) ? 16 : p == fused_pattern::fp8_per_group ? 128 : 0;
 }
 
+// See fused.hpp.
+enum class fused_form : std::uint8_t { packet, one_shot, two_shot };
+
 // What an owner sends in the two-shot form. The peers work out the rest, which costs them less than bytes would.
 enum class fused_wire : std::uint8_t { residual, norm, quantised };
 

@@ -36,7 +36,7 @@ struct row_team {
 
 // The most pieces of a row that a lane holds, for pieces of E elements.
 template <class S, int E>
-constexpr int pieces_of_lane() {
+XYL_FN constexpr int pieces_of_lane() {
   if constexpr (requires { S::pieces_of_lane; })
     return S::pieces_of_lane;
   else

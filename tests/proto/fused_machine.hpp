@@ -15,8 +15,6 @@
 
 namespace xyl::test {
 
-enum class fused_form { packet, one_shot, two_shot };
-
 struct fused_grid {
   int ranks = 2;
   unsigned blocks = 1, lanes = 1;
@@ -121,7 +119,7 @@ class fused_machine {
     thread_space s(me, b, blocks, l,
                    mix64(grid_.seed + ((w.first * 8 + static_cast<unsigned>(r)) * 8 + b) * 8 + l));
     const auto with = [&]<int Ranks>(std::integral_constant<int, Ranks>) {
-      using F = fused_kind<portable_codec<T>, portable_quantiser, Ranks, true>;
+      using F = fused_kind<portable_codec<T>, portable_quantiser, Ranks>;
       switch (form) {
         case fused_form::packet:
           return fused_packet<F>(s, c, w);
