@@ -70,8 +70,15 @@ typedef enum {
   xylAvg = 4,
   xylBitAnd = 16, /* integers only */
   xylBitOr = 17,
-  xylBitXor = 18
+  xylBitXor = 18,
+  xylLastRedOp = 0x7fffffff /* no operation; created ones have values from 1024 on */
 } xylRedOp_t;
+
+/* Where a created operation's scalar is; values equal NCCL's. */
+typedef enum {
+  xylScalarDevice = 0,       /* in memory that the device reaches: read when the operation runs on its stream */
+  xylScalarHostImmediate = 1 /* in host memory: read before the creating call returns */
+} xylScalarResidence_t;
 
 /* Fills *version with XYL_VERSION_CODE of the library that is running.
  * Errors: xylInvalidArgument if version is NULL. */
@@ -122,28 +129,99 @@ xylResult_t xylCommCount(xylComm_t comm, int *count);
 xylResult_t xylCommUserRank(xylComm_t comm, int *rank);
 xylResult_t xylCommDevice(xylComm_t comm, int *device);
 
-/* recv[i] = op over all ranks of send[i], for i in 0..count-1, with the same bits on every rank.
+/* The collectives. What holds for all of them:
  *
- * send, recv: `count` elements of `type`, aligned to the element type; both in host memory, or both reachable by
- *   this communicator's device (device, pinned or managed memory). recv == send is in place; other overlap is
- *   an error of the caller. count may be 0 and may pass 2^31.
- * Arithmetic: 8- and 16-bit floating-point types accumulate in fp32. All algorithms add in rank order and round once
- *   per element, except that a ring (XYLEM_ALGO=ring only) adds in its own order and rounds after each rank. Results in
- *   the 8-bit types that are too large, infinities included, become the largest finite value.
- * Stream: host buffers: returns when recv is complete; `stream` is ignored and not waited for. Device buffers:
- *   the work is enqueued on `stream`, may be captured into a CUDA graph, and errors of it appear in
- *   xylCommGetAsyncError and in later calls.
- * Errors: xylInvalidArgument (NULL buffer with count > 0, buffer not aligned to its element, unknown type or
- *   operation, bitwise operation on a floating-point type, host and device memory mixed, memory of another device,
- *   count too large);
- *   xylInvalidUsage (the ranks' calls differ: nobody's recv is touched); xylRemoteError; xylTimeout;
- *   xylUnhandledCudaError. */
-xylResult_t xylAllReduce(const void *send, void *recv, size_t count, xylDataType_t type, xylRedOp_t op,
+ * Calls: every rank of the communicator calls the same function with the same count, type, operation and root, on
+ *   the same kind of memory, in the same order.
+ * Buffers: elements of `type`, aligned to the element type; those that a call uses on this rank are all in host
+ *   memory, or all reachable by this communicator's device (device, pinned or managed memory). Buffers that it
+ * does not use (of a rank that is not the root), or whose count is 0, may be NULL. Buffers may be the same in the
+ * way that "in place" says; other overlap of input and output is an error of the caller. Counts: any, also 0 and
+ * above 2^31. Stream: host buffers: returns when this rank's output is complete and its input may be changed;
+ * `stream` is ignored and not waited for. Device buffers: the work is enqueued on `stream`, may be captured into a
+ * CUDA graph, and errors of it appear in xylCommGetAsyncError and in later calls. Arithmetic: 8- and 16-bit
+ * floating-point types accumulate in fp32. All algorithms add in rank order and round once per element, except
+ * that a ring (xylAllReduce with XYLEM_ALGO=ring only) adds in its own order and rounds after each rank. Results
+ * in the 8-bit types that are too large, infinities included, become the largest finite value. Errors:
+ * xylInvalidArgument (NULL buffer with count > 0, buffer not aligned to its element, unknown type or operation,
+ * bitwise operation on a floating-point type, root or peer that is no rank, host and device memory mixed, memory
+ * of another device, count too large); xylInvalidUsage (the ranks' calls differ: nobody's output is touched);
+ * xylRemoteError; xylTimeout; xylUnhandledCudaError. */
+
+/* recvbuff[i] = op over all ranks of sendbuff[i], for i in 0..count-1, with the same bits on every rank.
+ * In place: sendbuff == recvbuff. Stream and errors: as above. */
+xylResult_t xylAllReduce(const void *sendbuff, void *recvbuff, size_t count, xylDataType_t type, xylRedOp_t op,
                          xylComm_t comm, xylStream_t stream);
 
-/* Returns when every rank has called it (processes on the CPU; no stream is waited for).
- * Errors: xylInvalidArgument, xylInvalidUsage, xylRemoteError, xylTimeout as xylAllReduce. */
-xylResult_t xylBarrier(xylComm_t comm);
+/* The same on rank `root` alone; recvbuff is not used on the others. The root's bits are those of xylAllReduce.
+ * In place: sendbuff == recvbuff on the root. Stream and errors: as above. */
+xylResult_t xylReduce(const void *sendbuff, void *recvbuff, size_t count, xylDataType_t type, xylRedOp_t op,
+                      int root, xylComm_t comm, xylStream_t stream);
+
+/* Every rank's recvbuff becomes the root's sendbuff (count elements). sendbuff is not used on the others.
+ * In place: sendbuff == recvbuff on the root. Stream and errors: as above. */
+xylResult_t xylBroadcast(const void *sendbuff, void *recvbuff, size_t count, xylDataType_t type, int root,
+                         xylComm_t comm, xylStream_t stream);
+
+/* Rank r's recvbuff (recvcount elements) becomes block r of the reduced input; sendbuff holds ranks * recvcount
+ * elements. In place: recvbuff == sendbuff + rank * recvcount elements. Stream and errors: as above. */
+xylResult_t xylReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, xylDataType_t type,
+                             xylRedOp_t op, xylComm_t comm, xylStream_t stream);
+
+/* Block r of everybody's recvbuff (ranks * sendcount elements) becomes rank r's sendbuff (sendcount elements).
+ * In place: sendbuff == recvbuff + rank * sendcount elements. Stream and errors: as above. */
+xylResult_t xylAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, xylDataType_t type,
+                         xylComm_t comm, xylStream_t stream);
+
+/* Block r of this rank's sendbuff becomes block `rank` of rank r's recvbuff; blocks of `count` elements, one for
+ * every rank in both buffers. In place: sendbuff == recvbuff. Stream and errors: as above. */
+xylResult_t xylAlltoAll(const void *sendbuff, void *recvbuff, size_t count, xylDataType_t type, xylComm_t comm,
+                        xylStream_t stream);
+
+/* Block r of the root's recvbuff (ranks * count elements) becomes rank r's sendbuff (count elements); recvbuff is
+ * not used on the others. In place: sendbuff == recvbuff + root * count elements on the root. Stream and errors:
+ * as above. */
+xylResult_t xylGather(const void *sendbuff, void *recvbuff, size_t count, xylDataType_t type, int root,
+                      xylComm_t comm, xylStream_t stream);
+
+/* Rank r's recvbuff (count elements) becomes block r of the root's sendbuff (ranks * count elements); sendbuff is
+ * not used on the others. In place: recvbuff == sendbuff + root * count elements on the root. Stream and errors:
+ * as above. */
+xylResult_t xylScatter(const void *sendbuff, void *recvbuff, size_t count, xylDataType_t type, int root,
+                       xylComm_t comm, xylStream_t stream);
+
+/* Sends `count` elements to rank `peer`, which calls xylRecv with the same count and type; only the two of them
+ * call. Messages from one rank to another arrive in order. A send is over when its buffer may be changed, which
+ * can be before the peer calls: that the calls differ, or that the peer never comes, is then found by the peer,
+ * and here by later calls. Stream and errors: as above; besides xylInvalidUsage (peer is this rank). */
+xylResult_t xylSend(const void *sendbuff, size_t count, xylDataType_t type, int peer, xylComm_t comm,
+                    xylStream_t stream);
+
+/* Receives `count` elements that rank `peer` sends. recvbuff is untouched if the calls differ.
+ * Stream and errors: as xylSend. */
+xylResult_t xylRecv(void *recvbuff, size_t count, xylDataType_t type, int peer, xylComm_t comm,
+                    xylStream_t stream);
+
+/* stream NULL, or a communicator without a device: returns when every rank has called it; no stream is waited for.
+ * Else: what is enqueued on `stream` after it begins when every rank's stream has come to its barrier (for the
+ * default stream pass cudaStreamLegacy or cudaStreamPerThread).
+ * Errors: xylInvalidArgument (not a communicator), xylInvalidUsage, xylRemoteError, xylTimeout,
+ * xylUnhandledCudaError as above. */
+xylResult_t xylBarrier(xylComm_t comm, xylStream_t stream);
+
+/* *op becomes an operation of comm that multiplies this rank's input by a scalar of `type` (rounding to the type)
+ * and sums the products; ranks may have different scalars. It is used with that type alone, on every rank an
+ * operation made by this function (their numbers need not agree).
+ * residence: xylScalarHostImmediate: *scalar is read now. xylScalarDevice: *scalar is read when a call that uses
+ * the operation runs, on the device; it is device, pinned or managed memory, stays valid until then, and serves
+ * calls on device memory only. Errors: xylInvalidArgument (NULL, unknown type or residence, not a communicator),
+ * xylInvalidUsage (a scalar on the device for a communicator without one), xylSystemError (no memory). */
+xylResult_t xylRedOpCreatePreMulSum(xylRedOp_t *op, void *scalar, xylDataType_t type,
+                                    xylScalarResidence_t residence, xylComm_t comm);
+
+/* Ends the operation; calls that were made with it are not affected, graphs that captured them included.
+ * Errors: xylInvalidArgument (not an operation that was created for comm, not a communicator). */
+xylResult_t xylRedOpDestroy(xylRedOp_t op, xylComm_t comm);
 
 #ifdef __cplusplus
 }

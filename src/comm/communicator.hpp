@@ -8,11 +8,14 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/parameters.hpp"
 #include "comm/fused_shape.hpp"
+#include "comm/operations.hpp"
+#include "comm/request.hpp"
 #include "comm/selection.hpp"
 #include "exec/device_memory_check.hpp"
 #include "exec/device_side.hpp"
@@ -31,11 +34,17 @@ class communicator {
   static result create(int ranks, int rank, const allgather_function& exchange, std::unique_ptr<communicator>& out);
   ~communicator();
 
-  result all_reduce(const void* send, void* recv, std::size_t count, int type, int op, xylStream_t stream);
+  result collect(const request& r);
+  // Sends and receives that go on together: their order does not matter, but for those of one peer and direction.
+  // All on one kind of memory, whose arguments were checked.
+  result transfer_together(std::span<const request> all);
   // moe is looked at only where is_moe says so.
   result fused_all_reduce(const xylAllReduceRMSNormArgs_t* args, const xylMoeReduceArgs_t* moe, bool is_moe,
                           xylStream_t stream);
-  result barrier();
+  // On the CPU, or, with a stream and a device, on that.
+  result barrier(xylStream_t stream);
+  result create_operation(const void* scalar, int type, int residence, int& op);
+  result destroy_operation(int op);
   void abort();
   xylResult_t async_error() const;
 
@@ -57,9 +66,15 @@ class communicator {
   result connect_device();
   result agree_on_selection();
 
-  result all_reduce_host(const void* send, void* recv, std::size_t count, int type, int op, unsigned element_bytes);
-  result all_reduce_device(const void* send, void* recv, std::size_t count, int type, int op,
-                           unsigned element_bytes, xylStream_t stream);
+  void begin_host_call(const request& r, int operation);
+  result reduce_host(const request& r, const chosen_operation& op);
+  result move_host(const request& r);
+  const std::byte* scaled(const chosen_operation& op, const std::byte* input, std::uint64_t stride, int pieces,
+                          std::uint64_t elements);
+  result reduce_device(const request& r, const chosen_operation& op);
+  result move_device(const request& r);
+  result transfer_host(std::span<const request> all);
+  result transfer_device(std::span<const request> all);
   result memory_of(const void* send, const void* recv, memory_kind& kind) const;
 
   // See communicator_fused.cc.
@@ -68,8 +83,9 @@ class communicator {
   result memory_of(const fused_request& r, memory_kind& kind) const;
   fused_form fused_form_for(const fused_request& r, const selection::limits& limits) const;
   result does_not_fit(const fused_request& r) const;
+  call_record record_of(const fused_request& r, bool device) const;
 
-  call_record record_of(collective what, std::size_t count, int type, int op, bool device) const;
+  call_record record_of(const request& r, int operation, bool device) const;
   // The sentence for why this communicator is out of service.
   result explain(const call_record& mine);
   result leave_host_call();
@@ -102,6 +118,7 @@ class communicator {
   std::uint64_t calls_ = 0;
   std::uint64_t explained_word_ = 0;  // the poison that explanation_ is of: later calls repeat it
   result explanation_;
+  created_operations operations_;
 };
 
 }  // namespace xyl

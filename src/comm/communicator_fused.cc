@@ -63,6 +63,14 @@ result communicator::memory_of(const fused_request& r, memory_kind& kind) const 
   return {};
 }
 
+call_record communicator::record_of(const fused_request& r, bool device) const {
+  call_record record;
+  r.describe(record);
+  record.device = device ? 1 : 0;
+  record.selection = selection_hash_;
+  return record;
+}
+
 // Sharded residuals are known to their owners alone, so only these can finish rows.
 fused_form communicator::fused_form_for(const fused_request& r, const selection::limits& limits) const {
   if (ranks_ == 1) return fused_form::one_shot;
@@ -79,8 +87,7 @@ result communicator::does_not_fit(const fused_request& r) const {
 result communicator::fused_host(fused_request& r) {
   host_call& c = host_call_;
   fused_work& w = r.work;
-  c.record = record_of(collective::fused_all_reduce, 0, r.type, 0, false);
-  r.describe(c.record);
+  c.record = record_of(r, false);
   c.fingerprint = fingerprint(c.record);
   fused_form form = fused_form_for(r, selection_.host);
   if (form == fused_form::packet) form = fused_form::one_shot;  // see host_fused
@@ -104,8 +111,7 @@ result communicator::fused_host(fused_request& r) {
 }
 
 result communicator::fused_device(fused_request& r, xylStream_t stream) {
-  call_record record = record_of(collective::fused_all_reduce, 0, r.type, 0, true);
-  r.describe(record);
+  const call_record record = record_of(r, true);
   if (waits_->out_of_service()) return explain(record);
   fused_work& w = r.work;
   const fused_shape shape = shape_fused_or_next(fused_form_for(r, selection_.device), r.element_bytes, ranks_,

@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "base/clock.hpp"
+#include "comm/operations.hpp"
+#include "comm/request.hpp"
 #include "exec/dispatch.hpp"
 
 namespace xyl {
@@ -24,7 +26,6 @@ const char* name_of_fused_pattern(unsigned pattern) {
 }  // namespace
 
 std::string describe_call(const call_record& r) {
-  if (r.what == collective::barrier) return "barrier";
   const type_facts* const facts = facts_of(r.type);
   if (r.what == collective::fused_all_reduce) {
     const auto eps = static_cast<std::uint32_t>(r.more);
@@ -33,9 +34,16 @@ std::string describe_call(const call_record& r) {
                        facts ? facts->name : "?", name_of_fused_pattern(r.operation),
                        static_cast<double>(bits_float(eps)), r.root, r.device ? "device" : "host");
   }
-  const char* const op = name_of_operation(r.operation);
-  return format_text("allreduce of %llu %s (%s, %s memory)", static_cast<unsigned long long>(r.count),
-                     facts ? facts->name : "?", op ? op : "?", r.device ? "device" : "host");
+  std::string text = name_of(r.what);
+  if (r.what != collective::barrier)
+    text += format_text(" of %llu %s", static_cast<unsigned long long>(r.count), facts ? facts->name : "?");
+  if (r.what == collective::send) text += format_text(" to rank %u", r.root);
+  if (r.what == collective::receive) text += format_text(" from rank %u", r.root);
+  if (r.what == collective::barrier && !r.device) return text;
+  text += " (";
+  if (is_reduction(r.what)) text += std::string(describe_operation(r.operation)) + ", ";
+  if (has_root(r.what)) text += format_text("root %u, ", r.root);
+  return text + (r.device ? "device" : "host") + " memory)";
 }
 
 const char* describe_phase(phase p) {
@@ -54,6 +62,15 @@ const char* describe_phase(phase p) {
       return "allgather data";
     case phase::ring:
       return "ring data";
+    case phase::exchange:
+    case phase::spread:
+    case phase::forward:
+    case phase::contribution:
+      return "data";
+    case phase::message:
+      return "message";
+    case phase::credit:
+      return "receive";
     case phase::team:
       return "part of a row";
   }

@@ -24,8 +24,8 @@ TEST(wrong_arguments, give_a_sentence_and_leave_the_communicator_usable) {
       EXPECT_EQ(code, xylInvalidArgument);
       EXPECT_TRUE(says(xylGetLastError(comm), part)) << xylGetLastError(comm);
     };
-    refused(xylAllReduce(nullptr, p, 4, xylFloat32, xylSum, comm, nullptr), "send is NULL");
-    refused(xylAllReduce(p, nullptr, 4, xylFloat32, xylSum, comm, nullptr), "recv is NULL");
+    refused(xylAllReduce(nullptr, p, 4, xylFloat32, xylSum, comm, nullptr), "sendbuff is NULL");
+    refused(xylAllReduce(p, nullptr, 4, xylFloat32, xylSum, comm, nullptr), "recvbuff is NULL");
     refused(xylAllReduce(p, p, 4, static_cast<xylDataType_t>(12), xylSum, comm, nullptr), "12 is not a data type");
     refused(xylAllReduce(p, p, 4, static_cast<xylDataType_t>(-1), xylSum, comm, nullptr), "not a data type");
     refused(xylAllReduce(p, p, 4, xylFloat32, static_cast<xylRedOp_t>(5), comm, nullptr), "5 is not an operation");
@@ -44,7 +44,7 @@ TEST(wrong_handle, null_foreign_or_destroyed_is_refused_without_a_crash) {
   EXPECT_EQ(xylCommCount(nullptr, &n), xylInvalidArgument);
   EXPECT_TRUE(says(xylGetLastError(nullptr), "NULL"));
   EXPECT_EQ(xylCommCount(reinterpret_cast<xylComm_t>(0x1234), &n), xylInvalidArgument);
-  EXPECT_EQ(xylBarrier(reinterpret_cast<xylComm_t>(&n)), xylInvalidArgument);
+  EXPECT_EQ(xylBarrier(reinterpret_cast<xylComm_t>(&n), nullptr), xylInvalidArgument);
   EXPECT_EQ(xylCommAbort(reinterpret_cast<xylComm_t>(~0ull)), xylInvalidArgument);
   EXPECT_EQ(xylCommDestroy(reinterpret_cast<xylComm_t>(&n)), xylInvalidArgument);
   EXPECT_EQ(xylCommDestroy(nullptr), xylSuccess);
@@ -64,10 +64,10 @@ TEST(destroyed_handle, does_not_stand_for_the_communicator_that_was_made_after_i
     meeting alone(1);
     test_communicator next(1, rank, alone);
     ASSERT_EQ(next.code(), xylSuccess) << next.text();
-    EXPECT_EQ(xylBarrier(stale), xylInvalidArgument);
+    EXPECT_EQ(xylBarrier(stale, nullptr), xylInvalidArgument);
     EXPECT_EQ(xylCommAbort(stale), xylInvalidArgument);
     EXPECT_EQ(xylCommDestroy(stale), xylInvalidArgument);
-    EXPECT_EQ(xylBarrier(next), xylSuccess) << xylGetLastError(next);
+    EXPECT_EQ(xylBarrier(next, nullptr), xylSuccess) << xylGetLastError(next);
   });
 }
 
@@ -159,7 +159,7 @@ TEST(initialisation, with_too_few_descriptors_is_an_error_on_all_ranks_and_never
           // Another try, with enough, is not spoiled by the first.
           test_communicator again(2, rank, m);
           EXPECT_EQ(again.code(), xylSuccess) << again.text();
-          EXPECT_EQ(xylBarrier(again), xylSuccess) << xylGetLastError(again);
+          EXPECT_EQ(xylBarrier(again, nullptr), xylSuccess) << xylGetLastError(again);
         },
         20'000);
     for (const auto& end : ends) EXPECT_TRUE(end.good()) << spare << " spare: " << end.text();
@@ -181,13 +181,13 @@ TEST(fork, child_is_refused_and_parent_goes_on) {
   with_ranks(2, [&](int, test_communicator& comm) {
     const pid_t child = ::fork();
     if (child == 0) {
-      const xylResult_t code = xylBarrier(comm);
+      const xylResult_t code = xylBarrier(comm, nullptr);
       ::_exit(code == xylInvalidUsage ? 0 : 1);
     }
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
-    for (int i = 0; i < 100; ++i) ASSERT_EQ(xylBarrier(comm), xylSuccess) << xylGetLastError(comm);
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(xylBarrier(comm, nullptr), xylSuccess) << xylGetLastError(comm);
   });
 }
 

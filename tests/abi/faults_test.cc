@@ -55,7 +55,7 @@ TEST_P(killed_rank, in_mid_allreduce_is_named_within_a_second) {
         xylResult_t later = xylSuccess;
         EXPECT_EQ(xylCommGetAsyncError(comm, &later), xylSuccess);
         EXPECT_EQ(later, xylRemoteError);
-        EXPECT_EQ(xylBarrier(comm), xylRemoteError);
+        EXPECT_EQ(xylBarrier(comm, nullptr), xylRemoteError);
       },
       20'000);
   for (int r = 0; r < ranks; ++r) {
@@ -84,7 +84,7 @@ TEST(killed_rank_of_three, is_named_also_by_who_looks_after_another_has_left) {
       ::usleep(100'000);
       ::kill(own, SIGKILL);
     }
-    EXPECT_EQ(xylBarrier(comm), xylRemoteError);
+    EXPECT_EQ(xylBarrier(comm, nullptr), xylRemoteError);
     EXPECT_TRUE(says(xylGetLastError(comm), "rank 1 (process")) << xylGetLastError(comm);
     EXPECT_TRUE(says(xylGetLastError(comm), "which is gone")) << xylGetLastError(comm);
     if (rank == 0 && ::fork() == 0) {
@@ -108,7 +108,7 @@ TEST(mismatched_count, is_invalid_usage_on_all_ranks_with_outputs_untouched) {
         EXPECT_EQ(xylAllReduce(in.data(), out.data(), mine, xylFloat32, xylSum, comm, nullptr), xylInvalidUsage);
         EXPECT_TRUE(says(xylGetLastError(comm), "differ")) << xylGetLastError(comm);
         for (float x : out) ASSERT_EQ(x, 7.0f);
-        EXPECT_EQ(xylBarrier(comm), xylInvalidUsage);
+        EXPECT_EQ(xylBarrier(comm, nullptr), xylInvalidUsage);
       });
 }
 
@@ -126,7 +126,7 @@ TEST(mismatched_call, of_any_kind_is_invalid_usage_and_both_calls_are_named) {
       if (rank == 0)
         code = xylAllReduce(in.data(), out.data(), in.size(), xylFloat32, xylSum, comm, nullptr);
       else if (other.barrier)
-        code = xylBarrier(comm);
+        code = xylBarrier(comm, nullptr);
       else
         code = xylAllReduce(in.data(), out.data(), in.size(), other.type, other.op, comm, nullptr);
       EXPECT_EQ(code, xylInvalidUsage);
@@ -154,7 +154,7 @@ TEST(mismatched_call, is_explained_at_once_by_late_ranks_too_and_later_calls_do_
       }
       m.wait();
     }
-    EXPECT_EQ(xylBarrier(comm), xylInvalidUsage);
+    EXPECT_EQ(xylBarrier(comm, nullptr), xylInvalidUsage);
     EXPECT_TRUE(says(xylGetLastError(comm), "barrier #2 was not begun")) << xylGetLastError(comm);
     EXPECT_FALSE(says(xylGetLastError(comm), "called barrier")) << xylGetLastError(comm);
     m.wait();
@@ -177,7 +177,7 @@ TEST(rank_that_never_comes, is_a_timeout_that_names_it) {
       m.wait();
       // The late one learns that the others have gone.
       if (rank == 1) {
-        EXPECT_EQ(xylBarrier(comm), xylRemoteError);
+        EXPECT_EQ(xylBarrier(comm, nullptr), xylRemoteError);
         EXPECT_TRUE(says(xylGetLastError(comm), "went on without it")) << xylGetLastError(comm);
       }
     });
@@ -192,7 +192,7 @@ TEST(rank_that_has_left, is_reported_instead_of_waited_for) {
     if (rank == 1) comm.destroy();
     m.wait();
     if (rank == 0) {
-      EXPECT_EQ(xylBarrier(comm), xylRemoteError);
+      EXPECT_EQ(xylBarrier(comm, nullptr), xylRemoteError);
       EXPECT_TRUE(says(xylGetLastError(comm), "left")) << xylGetLastError(comm);
     }
     m.wait();
@@ -221,7 +221,7 @@ TEST(abort, from_another_thread_ends_everyones_wait_and_may_be_repeated) {
       EXPECT_EQ(xylCommAbort(comm), xylSuccess);
       EXPECT_EQ(xylCommAbort(comm), xylSuccess);
     } else {
-      EXPECT_EQ(xylBarrier(comm), xylRemoteError);
+      EXPECT_EQ(xylBarrier(comm, nullptr), xylRemoteError);
       EXPECT_TRUE(says(xylGetLastError(comm), "rank 2")) << xylGetLastError(comm);
     }
     m.wait();

@@ -61,7 +61,7 @@ TEST(initialisation, of_a_rank_whose_memory_runs_out_is_an_error_that_its_peers_
           }
           // What only one of them missed (a name for the handle), the other sees in its next call.
           if (comm != nullptr) {
-            const xylResult_t barrier = xylBarrier(comm);
+            const xylResult_t barrier = xylBarrier(comm, nullptr);
             EXPECT_TRUE(barrier == xylSuccess || barrier == xylRemoteError) << xylGetLastError(comm);
           }
           m.wait();

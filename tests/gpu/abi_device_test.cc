@@ -189,7 +189,7 @@ TEST_F(device, pointer_given_to_a_communicator_without_a_device_is_refused_with_
     ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
     EXPECT_EQ(xylAllReduce(in.data(), out.data(), 100, xylFloat32, xylSum, comm, nullptr), xylInvalidArgument);
     EXPECT_NE(std::strstr(xylGetLastError(comm), "XYLEM_GPU=never"), nullptr) << xylGetLastError(comm);
-    EXPECT_EQ(xylBarrier(comm), xylSuccess);
+    EXPECT_EQ(xylBarrier(comm, nullptr), xylSuccess);
   });
   ::unsetenv("XYLEM_GPU");
   for (const auto& end : ends) EXPECT_TRUE(end.good()) << end.text();
