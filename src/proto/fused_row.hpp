@@ -104,6 +104,8 @@ template <class F, int W, int J>
 struct row_inputs {
   static constexpr int E = W * F::per_word;
   static constexpr bool early = J <= 8;
+  // With several pieces a lane has no registers left for the weights while it waits.
+  static constexpr bool weight_early = J == 1;
   static constexpr int held = early ? J : 1;
 
   piece<W> residual[held];
@@ -115,10 +117,15 @@ struct row_inputs {
     if constexpr (early) {
       for_each_piece<J>(s, t, [&](int j, unsigned v) {
         if (with_residual && w.residual) residual[j] = residual_at(s, w, token, v);
-        if (w.pattern != fused_pattern::all_reduce) weight[j] = weight_at(s, w, v);
       });
     }
+    if constexpr (weight_early) load_weight(s, w, t);
     if (F::quantises && w.scale) scale = *w.scale;
+  }
+  template <class S>
+  XYL_FN void load_weight(S& s, const fused_work& w, const row_team& t) {
+    if (early && w.pattern != fused_pattern::all_reduce)
+      for_each_piece<J>(s, t, [&](int j, unsigned v) { weight[early ? j : 0] = weight_at(s, w, v); });
   }
   template <class S>
   XYL_FN void residual_of(S& s, const fused_work& w, std::uint64_t token, int j, unsigned v,
@@ -179,7 +186,7 @@ class row_epilogue {
 
   // Finishes a row whose values are at `stage`. All lanes of the team come here, also if `good` is false; false if
   // it is for any of them.
-  XYL_FN bool finish(const row_place& at, row_stage stage, const row_inputs<F, W, J>& in, bool good, values& x) {
+  XYL_FN bool finish(const row_place& at, row_stage stage, row_inputs<F, W, J>& in, bool good, values& x) {
     if (good && stage == row_stage::sum)
       for_each([&](int j, unsigned v) {
         if (w_.residual) {
@@ -196,6 +203,8 @@ class row_epilogue {
       return true;
     }
     if (stage != row_stage::norm) {
+      // Begun before the team meets.
+      if constexpr (row_inputs<F, W, J>::early && !row_inputs<F, W, J>::weight_early) in.load_weight(s_, w_, t_);
       std::uint32_t squares = 0;
       if (!sum_squares(at, good, x, squares)) return false;
       put_rows(at, w_.residual_out, fused_wire::residual, x);
