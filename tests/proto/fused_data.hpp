@@ -22,6 +22,7 @@ class aligned_bytes {
   const unsigned char* data() const { return reinterpret_cast<const unsigned char*>(storage_.data()); }
   std::byte* raw() { return reinterpret_cast<std::byte*>(storage_.data()); }
   std::size_t size() const { return bytes_; }
+  std::size_t allocated() const { return storage_.size() * 16; }  // guard included
   template <class T>
   std::vector<T> row(std::uint64_t number, std::size_t elements) const {
     std::vector<T> out(elements);
@@ -166,6 +167,14 @@ struct fused_data {
           if (residual_out.data()[t * f.hidden * sizeof(T) + i] != aligned_bytes::filling)
             return "a residual row of another rank was written";
     return "";
+  }
+
+  // f(buffer) for each of them.
+  template <class Each>
+  void for_each_buffer(Each f) {
+    for (aligned_bytes* b : {&input, &residual, &weight, &scale, &output, &residual_out, &quantised, &scales,
+                             &expert_output, &expert_row, &expert_weight})
+      f(*b);
   }
 
   // What is to be equal on all ranks and in all forms.
