@@ -173,19 +173,22 @@ XYL_FN bool fused_one_shot_block(S& s, const Call& c, const fused_work& w) {
   return good;
 }
 
-// Copies a quantised row, scales and all, from the wire to this rank's buffers.
-template <class S, class Call, class Epilogue>
+// Copies this block's part of a quantised row, scales and all, from the wire to this rank's buffers: what the
+// owner's block of the same index has written, and no more, since it waited for that one's flag.
+template <int E, class S, class Call, class Epilogue>
 XYL_FN void deliver_quantised(S& s, const Call& c, const fused_work& w, const row_team& t, const Epilogue& epilogue,
                               std::uint64_t token, std::uint64_t from) {
   const std::byte* const row = at<const std::byte>(c, c.rank, from);
-  const std::uint64_t bytes = w.quantised_bytes_of_row(), scales = w.has_scales() ? w.scales_of_row() : 0;
-  const unsigned part = t.end > t.begin ? t.begin / w.pieces_of_block : 0;
-  const unsigned parts = w.split, lane = part * s.lanes() + s.lane(), lanes = parts * s.lanes();
-  // Rows are a multiple of 8 bytes: hidden is one of 8, and of 16 where an element is half a byte.
-  for (std::uint64_t i = lane; i < bytes / 8; i += lanes)
+  const std::uint64_t bytes = w.quantised_bytes_of_row();
+  // A part begins with a group and ends with one or with the row: whole words, and whole scales.
+  const unsigned of_piece = is_nvfp4(w.pattern) ? E / 2 : E;
+  for (unsigned i = t.begin * of_piece / 8 + s.lane(); i < t.end * of_piece / 8; i += s.lanes())
     reinterpret_cast<overlay<std::uint64_t>*>(w.quantised + token * bytes)[i].word =
         reinterpret_cast<const overlay<std::uint64_t>*>(row)[i].word;
-  for (unsigned i = lane; i < scales; i += lanes) {
+  if (!w.has_scales()) return;
+  const unsigned width = scale_width(w.pattern);
+  const unsigned first = width ? t.begin * E / width : 0, last = width ? t.end * E / width : t.begin == 0;
+  for (unsigned i = first + s.lane(); i < last; i += s.lanes()) {
     std::byte* const to = w.scales + epilogue.scale_offset(token, i);
     if (is_nvfp4(w.pattern))
       *to = row[bytes + i];
@@ -255,7 +258,7 @@ XYL_FN bool fused_two_shot_block(S& s, const Call& c, const fused_work& w) {
       if (!find(p, k, token)) continue;
       const std::uint64_t from = gathered(p) + k * wire_bytes;
       if (w.wire == fused_wire::quantised) {
-        if (good) deliver_quantised(s, c, w, t, epilogue, token, from);
+        if (good) deliver_quantised<E>(s, c, w, t, epilogue, token, from);
         continue;
       }
       in.load(s, w, t, token, false);
