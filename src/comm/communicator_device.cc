@@ -11,6 +11,7 @@
 
 #include "base/log.hpp"
 #include "comm/communicator.hpp"
+#include "exec/device_check.hpp"
 #include "exec/dispatch.hpp"
 
 namespace xyl {
@@ -21,6 +22,8 @@ namespace {
 constexpr std::uint64_t device_packet_bytes = 1 << 20;
 constexpr std::uint64_t device_bulk_bytes = 16 << 20;
 constexpr std::uint32_t device_blocks = 64;
+// Ranks are at the same place when they check their kernels; the longest they may be apart.
+constexpr std::int64_t check_deadline_ns = 30'000'000'000;
 
 // Blocks that are co-resident on every rank's GPU, with room for a second launch (a programmatic successor, or
 // another communicator). Each block waits for the blocks of its index, so more would hang.
@@ -79,6 +82,15 @@ result communicator::connect_device() {
   if (agreed.ok() && selection_.max_blocks == 0)
     agreed =
         error(xylSystemError, "too many ranks share one GPU: not one block of each fits on it at the same time");
+  if (agreed.ok()) {
+    device_->wait_at_most(check_deadline_ns);
+    agreed = peers_->agree(check_kernels(*device_, rank_, ranks_, fused_limits_.blocks, fused_limits_.clusters));
+    device_->wait_at_most(parameters_.timeout_ns);
+    // A check that had to be given up has put the whole communicator out of service.
+    if (waits_->out_of_service())
+      return error(agreed.ok() ? xylRemoteError : agreed.code(), "the check of the kernels was given up: %s",
+                   agreed.ok() ? "a rank did not take part" : agreed.text().c_str());
+  }
   if (!agreed.ok()) {
     no_device_reason_ = agreed.text();
     // Nobody's memory is freed before everybody has let go of it.

@@ -114,8 +114,10 @@ result communicator::fused_device(fused_request& r, xylStream_t stream) {
   const call_record record = record_of(r, true);
   if (waits_->out_of_service()) return explain(record);
   fused_work& w = r.work;
-  const fused_shape shape = shape_fused_or_next(fused_form_for(r, selection_.device), r.element_bytes, ranks_,
-                                                fused_limits_, device_->map(), w);
+  fused_limits limits = fused_limits_;
+  for (unsigned& blocks : limits.blocks) blocks = std::min(blocks, selection_.max_blocks);
+  const fused_shape shape =
+      shape_fused_or_next(fused_form_for(r, selection_.device), r.element_bytes, ranks_, limits, device_->map(), w);
   if (shape.blocks == 0) return does_not_fit(r);
   const std::uint64_t all = shape.form == fused_form::two_shot ? w.share : w.tokens;
   do {

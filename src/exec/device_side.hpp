@@ -73,6 +73,8 @@ class device_side {
   // The same for one launch of a fused call. work: see fused_work; its split is a cluster if it says so.
   virtual result fused(const fused_launch& how, const fused_work& work, const call_record& record,
                        xylStream_t stream) = 0;
+  // Of launches from now on: the longest that a wait may last.
+  virtual void wait_at_most(std::int64_t deadline_ns) = 0;
   // Waits until nothing that was enqueued outside graphs is running.
   virtual result drain() = 0;
   // Stops using the peers' memory. The own workspace may be freed once every peer has done this or is dead.

@@ -105,6 +105,7 @@ class cuda_device_side final : public device_side {
                     xylStream_t stream) override;
   result fused(const fused_launch& how, const fused_work& work, const call_record& record,
                xylStream_t stream) override;
+  void wait_at_most(std::int64_t deadline_ns) override { deadline_ns_ = deadline_ns; }
   result drain() override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());
@@ -127,7 +128,7 @@ class cuda_device_side final : public device_side {
 
   const int device_;
   const layout map_;
-  const std::int64_t deadline_ns_;
+  std::int64_t deadline_ns_;
   int rank_ = -1;
   std::byte* workspace_ = nullptr;
   std::byte* registered_ = nullptr;        // this rank's host control page
