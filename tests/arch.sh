@@ -4,7 +4,6 @@
 # No fact about a GPU has an upper bound: a comparison of __CUDA_ARCH__ asks for at least something. And only the
 # CUDA spaces ask at all.
 set -eu
-. "${srcdir:-.}/tests/run" 2>/dev/null || :
 cd "${srcdir:-.}"
 files=$(find src kernels include -name '*.hpp' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' -o -name '*.h')
 # shellcheck disable=SC2086
