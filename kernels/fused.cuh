@@ -24,11 +24,11 @@ __global__ void __launch_bounds__(most_fused_lanes(Form, Ranks), fused_blocks_of
   __shared__ fused_state state;
   fused_space_of<Form, Ranks> space(given, state);
   if constexpr (Form == fused_form::packet)
-    fused_packet<kind>(space, given.base.what, given.work);
+    fused_packet<kind>(space, given.what, given.work);
   else if constexpr (Form == fused_form::one_shot)
-    fused_one_shot<kind>(space, given.base.what, given.work);
+    fused_one_shot<kind>(space, given.what, given.work);
   else
-    fused_two_shot<kind>(space, given.base.what, given.work);
+    fused_two_shot<kind>(space, given.what, given.work);
 }
 
 template <fused_form Form, class T, int Ranks, bool Quantises = true>

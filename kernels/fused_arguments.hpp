@@ -9,8 +9,7 @@
 namespace xyl {
 
 template <int Capacity>
-struct fused_arguments {
-  kernel_arguments<Capacity> base;
+struct fused_arguments : kernel_arguments<Capacity> {
   fused_work work;
 };
 

@@ -60,7 +60,7 @@ class fused_space : public cuda_space<Capacity> {
   static constexpr int pieces_of_lane = Pieces;
 
   __device__ __forceinline__ fused_space(const fused_arguments<Capacity>& given, fused_state& state)
-      : base(given.base, state.base), given_(given), state_(state) {
+      : base(given, state.base), given_(given), state_(state) {
     if (given_.work.is_clustered) {
       if (threadIdx.x == 0) state_.bad = 0;
       // No block writes to another's shared memory before that has begun.
@@ -155,7 +155,7 @@ class fused_space : public cuda_space<Capacity> {
   template <int J>
   __device__ __forceinline__ bool by_lines(const row_team& t, unsigned row, unsigned set, unsigned pieces,
                                            bool good, const std::uint32_t (&group)[J], std::uint32_t (&value)[4]) {
-    const auto& c = given_.base.what;
+    const auto& c = given_.what;
     const std::uint32_t e = packet_epoch(base::epoch());
     const unsigned slot = c.map.slot(base::epoch());
     const auto line_of = [&](unsigned g) { return at<line>(c, c.rank, c.map.team_offset(slot, row, set, g)); };

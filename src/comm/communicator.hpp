@@ -109,6 +109,7 @@ class communicator {
   host_call host_call_;
 
   int device_number_ = -1;
+  bool on_one_gpu_ = false;  // all ranks' devices are the same
   std::string no_device_reason_;
   device_memory_check device_memory_;
   std::unique_ptr<device_side> device_;

@@ -7,20 +7,18 @@
 #include <cstring>
 #include <vector>
 
-#include "exec/device_side.hpp"
+#include "exec/cuda_device_side.hpp"
+#include "exec/device_fused.hpp"
 #include "exec/dispatch.hpp"
-#include "exec/stream_order.hpp"
 #include "kernels/arch.hpp"
-#include "kernels/arguments.hpp"
-#include "kernels/fused_arguments.hpp"
-#include "kernels/fused_limits.hpp"
+#include "kernels/collective_table.hpp"
 #include "kernels/fused_table.hpp"
-#include "kernels/kernel_table.hpp"
 #include "os/machine.hpp"
 #include "proto/partition.hpp"
 #include "proto/turn.hpp"
 
 namespace xyl {
+
 namespace {
 
 static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(device_handle::ipc));
@@ -28,7 +26,7 @@ static_assert(device_capacity == argument_capacity(0));
 
 // A kernel loaded, and how many blocks of it the whole device holds at once. Under MPS the number of
 // multiprocessors is what this client may use.
-result load_kernel(int device, const kernel& k, int& max_blocks) {
+result load_kernel(int device, const kernel& k, std::int32_t& max_blocks) {
   int multiprocessors = 0;
   XYL_TRY(cuda_result(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
                       "cudaDeviceGetAttribute"));
@@ -47,97 +45,26 @@ result load_kernel(int device, const kernel& k, int& max_blocks) {
   XYL_TRY(cuda_result(
       cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k.function, static_cast<int>(k.most_lanes), 0),
       "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
-  max_blocks = max_blocks == 0 ? blocks * multiprocessors : std::min(max_blocks, blocks * multiprocessors);
+  blocks *= multiprocessors;
+  max_blocks = max_blocks == 0 ? blocks : std::min(max_blocks, blocks);
   return {};
 }
 
-// The fused kernels too, by form; and whether their blocks can form the widest cluster that a launch may ask for.
 result load_kernels(int device, device_handle& handle) {
   for (const kernel& k : all_kernels()) XYL_TRY(load_kernel(device, k, handle.max_blocks));
-  int major = 0, minor = 0;
-  XYL_TRY(cuda_result(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-                      "cudaDeviceGetAttribute"));
-  XYL_TRY(cuda_result(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
-                      "cudaDeviceGetAttribute"));
-  handle.has_clusters = known_archs::of(10 * major + minor).has_clusters;
-  for (const fused_kernel_entry& e : all_fused_kernels()) {
-    std::int32_t& most = handle.max_fused_blocks[static_cast<int>(e.form)];
-    XYL_TRY(load_kernel(device, e.function, most));
-    if (!handle.has_clusters) continue;
-    cudaLaunchAttribute cluster{};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {most_blocks_of_row, 1, 1};
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(most_blocks_of_row);
-    config.blockDim = dim3(e.function.most_lanes);
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    int clusters = 0;
-    // What a multi-instance GPU or an MPS share cannot hold is not used; it is no error.
-    if (cudaOccupancyMaxActiveClusters(&clusters, e.function.function, &config) != cudaSuccess || clusters == 0) {
-      (void)cudaGetLastError();
-      handle.has_clusters = 0;
-    } else {
-      most = std::min(most, clusters * static_cast<int>(most_blocks_of_row));
-    }
-  }
-  return {};
+  for (const kernel& k : all_collective_kernels()) XYL_TRY(load_kernel(device, k, handle.max_blocks));
+  // These wait for nobody, so any number of their blocks may run.
+  element_types::for_each([&](auto entry, int) {
+    cudaFuncAttributes attributes;
+    if (cudaFuncGetAttributes(&attributes, scaling_kernel(entry.code).function) != cudaSuccess)
+      (void)cudaGetLastError();  // said at the launch
+  });
+  for (const fused_kernel_entry& e : all_fused_kernels())
+    XYL_TRY(load_kernel(device, e.function, handle.max_fused_blocks[static_cast<int>(e.form)]));
+  return find_clusters(device, handle);
 }
 
-class cuda_device_side final : public device_side {
- public:
-  cuda_device_side(int device, const layout& map, std::int64_t deadline_ns)
-      : device_(device), map_(map), deadline_ns_(deadline_ns) {}
-  ~cuda_device_side() override {
-    const device_scope scope(device_);
-    disconnect();
-    if (workspace_) (void)cudaFree(workspace_);
-    if (registered_) (void)cudaHostUnregister(registered_);
-    (void)cudaGetLastError();
-  }
-
-  result initialise(std::byte* host_control, std::size_t host_bytes);
-  const device_handle& handle() const override { return handle_; }
-  result connect(std::span<const device_handle> all, int rank) override;
-  const layout& map() const override { return map_; }
-  memory_kind classify(const void* pointer) const override;
-  result all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count, const call_record& record,
-                    xylStream_t stream) override;
-  result fused(const fused_launch& how, const fused_work& work, const call_record& record,
-               xylStream_t stream) override;
-  void wait_at_most(std::int64_t deadline_ns) override { deadline_ns_ = deadline_ns; }
-  result drain() override {
-    const device_scope scope(device_);
-    XYL_TRY(scope.status());
-    return order_.drain();
-  }
-  void disconnect() override {
-    const device_scope scope(device_);
-    for (void* mapped : mapped_) (void)cudaIpcCloseMemHandle(mapped);
-    mapped_.clear();
-  }
-
- private:
-  result open_peer(const device_handle& peer, int p, std::byte*& workspace);
-  std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
-  template <int Capacity>
-  void fill(kernel_arguments<Capacity>& arguments, const call_record& record) const;
-  template <int Capacity>
-  result launch(const kernel& k, const device_launch& how, unsigned lanes, kernel_arguments<Capacity> arguments,
-                cudaStream_t stream);
-
-  const int device_;
-  const layout map_;
-  std::int64_t deadline_ns_;
-  int rank_ = -1;
-  std::byte* workspace_ = nullptr;
-  std::byte* registered_ = nullptr;        // this rank's host control page
-  control_block* host_control_ = nullptr;  // the same as the device reaches it
-  std::vector<void*> mapped_;              // other processes' workspaces
-  std::vector<std::byte*> peers_;          // by rank
-  device_handle handle_{};
-  stream_order order_;
-};
+}  // namespace
 
 result cuda_device_side::initialise(std::byte* host_control, std::size_t host_bytes) {
   const device_scope scope(device_);
@@ -255,45 +182,9 @@ std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylData
 }
 
 // One unit per lane as far as that goes, and a warp more, which sees to the headers while the others see to data.
-unsigned lanes_for(const kernel& k, std::uint64_t units) {
+unsigned cuda_device_side::lanes_for(const kernel& k, std::uint64_t units) {
   const std::uint64_t lanes = (units + 31) / 32 * 32 + 32;
   return static_cast<unsigned>(std::min<std::uint64_t>(lanes, k.most_lanes));
-}
-
-// f(integral constant): the capacity of the kernel's arguments.
-template <class F>
-result with_capacity(const kernel& k, F f) {
-  switch (k.capacity) {
-    case argument_capacity(2):
-      return f(std::integral_constant<int, argument_capacity(2)>());
-    case argument_capacity(4):
-      return f(std::integral_constant<int, argument_capacity(4)>());
-    case argument_capacity(8):
-      return f(std::integral_constant<int, argument_capacity(8)>());
-    default:
-      return f(std::integral_constant<int, argument_capacity(0)>());
-  }
-}
-
-// All but the buffers.
-template <int Capacity>
-void cuda_device_side::fill(kernel_arguments<Capacity>& arguments, const call_record& record) const {
-  arguments.host_control = host_control_;
-  arguments.deadline_ns = static_cast<std::uint64_t>(deadline_ns_);
-  arguments.what.map = map_;
-  arguments.what.fingerprint = fingerprint(record);
-  arguments.what.record = record;
-  arguments.what.rank = rank_;
-  arguments.what.ranks = static_cast<int>(peers_.size());
-  for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
-}
-
-template <int Capacity>
-result cuda_device_side::launch(const kernel& k, const device_launch& how, unsigned lanes,
-                                kernel_arguments<Capacity> arguments, cudaStream_t stream) {
-  void* list[] = {&arguments};
-  return cuda_result(cudaLaunchKernel(k.function, dim3(how.blocks), dim3(lanes), list, 0, stream),
-                     "cudaLaunchKernel");
 }
 
 result cuda_device_side::all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count,
@@ -310,51 +201,34 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
   const std::uint64_t units = units_of_block(how, type, count);
-  XYL_TRY(with_capacity(k, [&]<int Capacity>(std::integral_constant<int, Capacity>) {
+  const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
     kernel_arguments<Capacity> arguments;
-    fill(arguments, record);
     arguments.units_of_block = units;
     arguments.what.input = static_cast<const std::byte*>(send);
     arguments.what.output = static_cast<std::byte*>(recv);
     arguments.what.count = count;
-    return launch(k, how, lanes_for(k, units), arguments, stream);
-  }));
+    arguments.what.fingerprint = fingerprint(record);
+    arguments.what.record = record;
+    arguments.what.rank = rank_;
+    arguments.what.ranks = ranks;
+    return launch(k, how.blocks, lanes_for(k, units), arguments, stream);
+  };
+  switch (k.capacity) {
+    case argument_capacity(2):
+      XYL_TRY(with(std::integral_constant<int, argument_capacity(2)>()));
+      break;
+    case argument_capacity(4):
+      XYL_TRY(with(std::integral_constant<int, argument_capacity(4)>()));
+      break;
+    case argument_capacity(8):
+      XYL_TRY(with(std::integral_constant<int, argument_capacity(8)>()));
+      break;
+    default:
+      XYL_TRY(with(std::integral_constant<int, argument_capacity(0)>()));
+      break;
+  }
   return order_.after(stream);
 }
-
-result cuda_device_side::fused(const fused_launch& how, const fused_work& work, const call_record& record,
-                               xylStream_t stream) {
-  const auto type = static_cast<xylDataType_t>(record.type);
-  const kernel k = choose_fused_kernel(how.form, type, work, static_cast<int>(peers_.size()));
-  if (!k.function) return error(xylInvalidArgument, "no fused kernel for type %d", static_cast<int>(type));
-  if (how.blocks == 0 || how.blocks > map_.blocks || how.blocks > turn::most_blocks ||
-      how.blocks % work.split != 0 || how.lanes % 32 != 0 || how.lanes > k.most_lanes)
-    return error(xylInternalError,
-                 "a fused launch of %u blocks, %u to a row, of %u lanes in a workspace for %u blocks", how.blocks,
-                 work.split, how.lanes, map_.blocks);
-  const device_scope scope(device_);
-  XYL_TRY(scope.status());
-  XYL_TRY(order_.before(stream));
-  XYL_TRY(with_capacity(k, [&]<int Capacity>(std::integral_constant<int, Capacity>) {
-    fused_arguments<Capacity> arguments;
-    fill(arguments.base, record);
-    arguments.work = work;
-    cudaLaunchAttribute cluster{};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {work.split, 1, 1};
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(how.blocks);
-    config.blockDim = dim3(how.lanes);
-    config.stream = stream;
-    config.attrs = &cluster;
-    config.numAttrs = work.is_clustered ? 1 : 0;
-    void* list[] = {&arguments};
-    return cuda_result(cudaLaunchKernelExC(&config, k.function, list), "cudaLaunchKernelExC");
-  }));
-  return order_.after(stream);
-}
-
-}  // namespace
 
 int device_side::current_device() {
   int count = 0, device = 0;

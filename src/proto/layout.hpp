@@ -231,6 +231,11 @@ struct layout {
     return team +
            sizeof(line) * (((std::uint64_t{slot} * team_rows + row) * team_sets + set) * team_groups + group);
   }
+  // Room for what only this rank reads: the ring of messages from itself, which nobody sends.
+  XYL_FN constexpr std::uint64_t scratch_offset(unsigned rank) const { return message_offset(rank, 0, 0); }
+  XYL_FN constexpr std::uint64_t scratch_bytes() const {
+    return pair_blocks * pair_slots * (header_bytes + pair_chunk);
+  }
   // Where in its region a call puts `bytes`. Calls of one slot take turns over `spread` bytes: on processors, lines
   // that the peer's first-level cache still holds from the last call cost twice as much to write and to read as
   // lines that have moved on to its second level (32 KB between 2 ranks: 7.9 us in one place, 4.1 us spread over 64
