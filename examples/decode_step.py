@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A layer's all_reduce + residual + RMSNorm in PyTorch, replaced by one call of Xylem. No build step: ctypes.
 
-    torchrun --nproc-per-node 2 decode_step.py [--tokens 1] [--hidden 7168] [--layers 61]
+    torchrun --nproc_per_node 2 decode_step.py [--tokens 1] [--hidden 7168] [--layers 61] [--library PATH]
 
 Runs on GPUs where there are some (one per rank, else shared), on the CPU otherwise; compares both ways with each other
-and prints how long a step takes. The library is libxylem.so.0, or what XYLEM_LIBRARY names.
+and prints how long a step takes.
 """
 import argparse
 import ctypes
@@ -49,8 +49,8 @@ ALLGATHER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, cty
 class Xylem:
     """A communicator over the ranks of torch.distributed, which only introduces them to each other."""
 
-    def __init__(self, group):
-        self.library = ctypes.CDLL(os.environ.get("XYLEM_LIBRARY", "libxylem.so.0"))
+    def __init__(self, group, library):
+        self.library = ctypes.CDLL(library)
         self.library.xylGetLastError.restype = ctypes.c_char_p
         self.library.xylGetLastError.argtypes = [ctypes.c_void_p]
         self.library.xylAllReduceRMSNorm.argtypes = [ctypes.POINTER(Arguments), ctypes.c_void_p, ctypes.c_void_p]
@@ -99,6 +99,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=1)
     parser.add_argument("--hidden", type=int, default=7168)
     parser.add_argument("--layers", type=int, default=61)
+    parser.add_argument("--library", default="libxylem.so.0", help="where it is, if the loader does not know")
     options = parser.parse_args()
 
     rank = int(os.environ.get("RANK", "0"))
@@ -108,7 +109,7 @@ def main():
     device = "cuda" if on_gpu else "cpu"
     dist.init_process_group("gloo")  # on the CPU: for the introduction, and to compare with
     group = dist.group.WORLD
-    xylem = Xylem(group)
+    xylem = Xylem(group, options.library)
 
     eps = 1e-6
     torch.manual_seed(1)  # residual and weights are the same on all ranks
