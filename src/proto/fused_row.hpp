@@ -99,42 +99,41 @@ XYL_FN piece<W> round_piece(float (&x)[E]) {
   return p;
 }
 
-// What a row needs beside its sums. Where a lane holds few pieces they are loaded before the wait for the peers.
+// What a row needs beside its sums. A lane with one piece loads it before the wait for the peers. With several,
+// registers are short until the sums are there: then the weights are loaded before the team meets, at the best.
 template <class F, int W, int J>
 struct row_inputs {
   static constexpr int E = W * F::per_word;
-  static constexpr bool early = J <= 8;
-  // With several pieces a lane has no registers left for the weights while it waits.
-  static constexpr bool weight_early = J == 1;
-  static constexpr int held = early ? J : 1;
+  static constexpr bool early = J == 1;
+  static constexpr bool before_meeting = !early && J <= 8 && F::ranks != 0;
 
-  piece<W> residual[held];
-  piece<E / 2> weight[held];  // room for fp32
+  piece<W> residual;
+  piece<E / 2> weight[before_meeting ? J : 1];  // room for fp32
   float scale = 1;
 
   template <class S>
   XYL_FN void load(S& s, const fused_work& w, const row_team& t, std::uint64_t token, bool with_residual) {
-    if constexpr (early) {
-      for_each_piece<J>(s, t, [&](int j, unsigned v) {
-        if (with_residual && w.residual) residual[j] = residual_at(s, w, token, v);
+    if constexpr (early)
+      for_each_piece<J>(s, t, [&](int, unsigned v) {
+        if (with_residual && w.residual) residual = residual_at(s, w, token, v);
+        if (w.pattern != fused_pattern::all_reduce) weight[0] = weight_at(s, w, v);
       });
-    }
-    if constexpr (weight_early) load_weight(s, w, t);
     if (F::quantises && w.scale) scale = *w.scale;
   }
   template <class S>
-  XYL_FN void load_weight(S& s, const fused_work& w, const row_team& t) {
-    if (early && w.pattern != fused_pattern::all_reduce)
-      for_each_piece<J>(s, t, [&](int j, unsigned v) { weight[early ? j : 0] = weight_at(s, w, v); });
+  XYL_FN void load_before_meeting(S& s, const fused_work& w, const row_team& t) {
+    if constexpr (before_meeting)
+      for_each_piece<J>(s, t, [&](int j, unsigned v) { weight[j] = weight_at(s, w, v); });
   }
   template <class S>
-  XYL_FN void residual_of(S& s, const fused_work& w, std::uint64_t token, int j, unsigned v,
-                          float (&out)[E]) const {
-    decode_piece<typename F::codec>(early ? residual[early ? j : 0] : residual_at(s, w, token, v), out);
+  XYL_FN void residual_of(S& s, const fused_work& w, std::uint64_t token, unsigned v, float (&out)[E]) const {
+    decode_piece<typename F::codec>(early ? residual : residual_at(s, w, token, v), out);
   }
   template <class S>
   XYL_FN void weight_of(S& s, const fused_work& w, int j, unsigned v, float (&out)[E]) const {
-    const piece<E / 2> raw = early ? weight[early ? j : 0] : weight_at(s, w, v);
+    const piece<E / 2> raw = early            ? weight[0]
+                             : before_meeting ? weight[before_meeting ? j : 0]
+                                              : weight_at(s, w, v);
     if (w.weight_is_float) {
 #pragma unroll
       for (int k = 0; k < E; ++k) out[k] = bits_float(static_cast<std::uint32_t>(raw.word[k / 2] >> 32 * (k % 2)));
@@ -191,7 +190,7 @@ class row_epilogue {
       for_each([&](int j, unsigned v) {
         if (w_.residual) {
           float r[E];
-          in.residual_of(s_, w_, at.token, j, v, r);
+          in.residual_of(s_, w_, at.token, v, r);
 #pragma unroll
           for (int k = 0; k < E; ++k) x[j][k] = x[j][k] + r[k];
         }
@@ -203,8 +202,7 @@ class row_epilogue {
       return true;
     }
     if (stage != row_stage::norm) {
-      // Begun before the team meets.
-      if constexpr (row_inputs<F, W, J>::early && !row_inputs<F, W, J>::weight_early) in.load_weight(s_, w_, t_);
+      in.load_before_meeting(s_, w_, t_);
       std::uint32_t squares = 0;
       if (!sum_squares(at, good, x, squares)) return false;
       put_rows(at, w_.residual_out, fused_wire::residual, x);
