@@ -10,9 +10,9 @@ namespace xyl {
 
 // The most lanes of a block, and how many blocks of that size fit on a multiprocessor of every generation without
 // spills. fixed_ranks: 2, 4, 8, or 0 for a kernel that takes any number. A block of the flagged forms holds 8192
-// elements of 16 bits, so that hardly any row needs a second one.
+// elements of 16 bits, so that hardly any row needs a second one; 6144 where the number of ranks is no constant.
 constexpr unsigned most_fused_lanes(fused_form form, int fixed_ranks) {
-  if (form != fused_form::packet) return 512;
+  if (form != fused_form::packet) return fixed_ranks != 0 ? 512 : 384;
   // The lines of all peers are in flight together.
   return fixed_ranks == 2 || fixed_ranks == 4 ? 320 : 256;
 }
