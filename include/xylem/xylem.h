@@ -317,4 +317,7 @@ xylResult_t xylRedOpDestroy(xylRedOp_t op, xylComm_t comm);
 #ifdef __cplusplus
 }
 #endif
+
+/* xylAllReduceRMSNorm and xylMoeAllReduceRMSNorm */
+#include "xylem/xylem_fused.h"
 #endif

@@ -11,6 +11,7 @@
 
 #include "base/log.hpp"
 #include "comm/communicator.hpp"
+#include "exec/device_check.hpp"
 #include "exec/dispatch.hpp"
 
 namespace xyl {
@@ -23,6 +24,8 @@ constexpr std::uint64_t device_bulk_bytes = 16 << 20;
 // Of all pairs' rings.
 constexpr std::uint64_t device_message_bytes = 2 << 20;
 constexpr std::uint32_t device_blocks = 64;
+// Ranks are at the same place when they check their kernels; the longest they may be apart.
+constexpr std::int64_t check_deadline_ns = 30'000'000'000;
 
 // How many ranks use the GPU of each rank.
 std::vector<int> ranks_on_same_gpu(const std::vector<device_handle>& all) {
@@ -39,6 +42,19 @@ unsigned co_resident_blocks(const std::vector<device_handle>& all, const std::ve
   int least = static_cast<int>(device_blocks);
   for (std::size_t i = 0; i < all.size(); ++i) least = std::min(least, all[i].max_blocks / (2 * sharing[i]));
   return static_cast<unsigned>(std::max(least, 0));
+}
+
+// The same for the fused kernels, by form. Rows need whole clusters of blocks, which the division keeps.
+fused_limits co_resident_fused(const std::vector<device_handle>& all, const std::vector<int>& sharing) {
+  fused_limits limits;
+  limits.clusters = true;
+  for (int form = 0; form < 3; ++form) {
+    std::vector<device_handle> as_if = all;
+    for (device_handle& h : as_if) h.max_blocks = h.max_fused_blocks[form];
+    limits.blocks[form] = co_resident_blocks(as_if, sharing);
+  }
+  for (const device_handle& h : all) limits.clusters = limits.clusters && h.has_clusters != 0;
+  return limits;
 }
 
 }  // namespace
@@ -73,6 +89,7 @@ result communicator::connect_device(std::optional<int> wanted) {
   if (agreed.ok()) {
     const std::vector<int> sharing = ranks_on_same_gpu(handles);
     selection_.max_blocks = co_resident_blocks(handles, sharing);
+    fused_limits_ = co_resident_fused(handles, sharing);
     const bool is_shared = std::any_of(sharing.begin(), sharing.end(), [](int ranks) { return ranks > 1; });
     const launch_overlap automatic = is_shared ? launch_overlap::late : launch_overlap::early;
     on_one_gpu_ = std::all_of(sharing.begin(), sharing.end(), [&](int ranks) { return ranks == ranks_; });
@@ -81,6 +98,15 @@ result communicator::connect_device(std::optional<int> wanted) {
   if (agreed.ok() && selection_.max_blocks == 0)
     agreed =
         error(xylSystemError, "too many ranks share one GPU: not one block of each fits on it at the same time");
+  if (agreed.ok()) {
+    device_->wait_at_most(check_deadline_ns);
+    agreed = peers_->agree(check_kernels(*device_, rank_, ranks_, fused_limits_.blocks, fused_limits_.clusters));
+    device_->wait_at_most(parameters_.timeout_ns);
+    // A check that had to be given up has put the whole communicator out of service.
+    if (waits_->out_of_service())
+      return error(agreed.ok() ? xylRemoteError : agreed.code(), "the check of the kernels was given up: %s",
+                   agreed.ok() ? "a rank did not take part" : agreed.text().c_str());
+  }
   if (!agreed.ok()) {
     no_device_reason_ = agreed.text();
     // Nobody's memory is freed before everybody has let go of it.

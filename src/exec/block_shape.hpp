@@ -12,11 +12,13 @@
 
 namespace xyl {
 
-// The threads of a block, what they are in groups (see proto/grouped_packet.hpp), and the shared memory they want.
+// The threads of a block, what they are in groups (see proto/grouped_packet.hpp), the shared memory they want, and
+// how blocks are clustered.
 struct block_shape {
   unsigned lanes = 0;
   unsigned lanes_of_group = 0;
   std::size_t shared_bytes = 0;
+  unsigned cluster = 1;  // blocks of a cluster; 1: there are none
 };
 
 // One unit per lane as far as that goes, and a warp more, which sees to the headers while the others see to data.

@@ -55,6 +55,10 @@ class cuda_device_side final : public device_side {
     return order_.join(stream, other);
   }
   xylStream_t own_stream() const override { return own_stream_; }
+  // In device_fused_cuda.cc.
+  result fused(const fused_launch& how, const fused_work& work, const call_record& record,
+               xylStream_t stream) override;
+  void wait_at_most(std::int64_t deadline_ns) override { deadline_ns_ = deadline_ns; }
   result drain() override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());
@@ -72,8 +76,8 @@ class cuda_device_side final : public device_side {
   // What every kernel that works with peers is given. With an overlap it is scheduled when the launch before allows
   // that, and must wait for that launch's end before it touches anything.
   template <class Arguments>
-  result launch(const kernel& k, unsigned blocks, const block_shape& block, Arguments arguments, cudaStream_t stream,
-                launch_overlap overlap = launch_overlap::none) {
+  result launch(const kernel& k, unsigned blocks, const block_shape& block, Arguments arguments,
+                cudaStream_t stream, launch_overlap overlap = launch_overlap::none) {
     arguments.host_control = host_control_;
     arguments.deadline_ns = static_cast<std::uint64_t>(deadline_ns_);
     arguments.what.map = map_;
@@ -81,16 +85,22 @@ class cuda_device_side final : public device_side {
     arguments.overlap = overlap;
     if constexpr (requires { arguments.lanes_of_group; }) arguments.lanes_of_group = block.lanes_of_group;
     void* list[] = {&arguments};
-    cudaLaunchAttribute early_start{};
-    early_start.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early_start.val.programmaticStreamSerializationAllowed = 1;
+    // In which order the attributes stand does not matter.
+    cudaLaunchAttribute attributes[2]{};
     cudaLaunchConfig_t shape{};
     shape.gridDim = dim3(blocks);
     shape.blockDim = dim3(block.lanes);
     shape.dynamicSmemBytes = block.shared_bytes;
     shape.stream = stream;
-    shape.attrs = &early_start;
-    shape.numAttrs = overlap == launch_overlap::none ? 0 : 1;
+    shape.attrs = attributes;
+    if (overlap != launch_overlap::none) {
+      attributes[shape.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attributes[shape.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (block.cluster > 1) {
+      attributes[shape.numAttrs].id = cudaLaunchAttributeClusterDimension;
+      attributes[shape.numAttrs++].val.clusterDim = {block.cluster, 1, 1};
+    }
     return cuda_result(cudaLaunchKernelExC(&shape, k.function, list), "cudaLaunchKernelExC");
   }
   template <class Arguments>
@@ -108,7 +118,7 @@ class cuda_device_side final : public device_side {
 
   const int device_;
   const layout map_;
-  const std::int64_t deadline_ns_;
+  std::int64_t deadline_ns_;
   int rank_ = -1;
   launch_overlap overlap_ = launch_overlap::none;
   std::byte* workspace_ = nullptr;

@@ -91,6 +91,13 @@ TEST(layout, regions_are_disjoint_aligned_and_inside) {
               regions.push_back({packets, packets + l.packet_stride});
               regions.push_back({bulk, bulk + l.bulk_stride});
             }
+          for (unsigned slot = 0; slot < 2 && blocks > 1; ++slot)
+            for (unsigned row = 0; row < layout::team_rows; ++row)
+              for (unsigned set = 0; set < layout::team_sets; ++set) {
+                const std::uint64_t first = l.team_offset(slot, row, set, 0);
+                regions.push_back({first, l.team_offset(slot, row, set, layout::team_groups - 1) + sizeof(line)});
+                ASSERT_EQ(first % 128, 0u);
+              }
           ASSERT_NO_FATAL_FAILURE(expect_disjoint(regions, l.bytes));
           ASSERT_EQ(l.bytes % 4096, 0u);
           // Of packets half is payload.

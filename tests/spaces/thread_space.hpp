@@ -30,6 +30,9 @@ struct thread_block {
   std::vector<std::uint64_t> words = std::vector<std::uint64_t>(2 * 16);
   epoch_t epoch = 0;    // of begin()
   bool healthy = true;  // of begin()
+  std::vector<std::uint32_t> scratch = std::vector<std::uint32_t>(16384 / 2);  // see row_scratch() in proto/row.hpp
+  epoch_t epoch = 0;        // of begin()
+  bool healthy = true;      // of begin()
 };
 
 // What the blocks of one rank share. Workspaces are those of all ranks, in rank order.
@@ -175,6 +178,7 @@ class thread_space {
 
   unsigned lanes_of_group(int) const { return 1; }
   std::uint64_t* shared_words() { return shared_.words.data(); }
+  std::uint32_t* row_scratch() { return shared_.scratch.data(); }
 
   unit16 load16(const unit16* from) const { return *from; }
   unit16 load_peer16(const unit16* from) const { return *from; }
