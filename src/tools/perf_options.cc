@@ -98,7 +98,20 @@ seen_flags add_flags(CLI::App& app, perf_options& out) {
             out.warmup_iterations);
   add_count(app, "-m,--agg_iters", "Calls that count as one iteration (default 1)", 1, 10'000,
             out.aggregated_calls);
-  add_count(app, "-r,--repetitions", "Measurements per line, of which the median is shown (default 5)", 1, 10'000,
+  add(app, "-r,--root", "Root of the collectives that have one, or all (default 0)", "a rank, or all", "RANK",
+      [&out](const std::string& text) {
+        if (equal_ignoring_case(text, "all")) {
+          out.root = all_roots;
+          return true;
+        }
+        const std::optional<std::uint64_t> value = parse_count(text);
+        if (!value || *value > 1'000'000) return false;
+        out.root = static_cast<int>(*value);
+        return true;
+      });
+  add_count(app, "-t,--nthreads", "Threads of each process (default 1)", 1, 256, out.threads);
+  add_count(app, "-g,--ngpus", "Ranks that each thread drives (default 1)", 1, 256, out.ranks_per_thread);
+  add_count(app, "--repetitions", "Measurements per line, of which the median is shown (default 5)", 1, 10'000,
             out.repetitions);
   seen.graph =
       add_count(app, "-G,--cudagraph", "Capture the calls in a CUDA graph and launch it this often (default 0)", 0,
@@ -106,8 +119,9 @@ seen_flags add_flags(CLI::App& app, perf_options& out) {
   add_count(app, "-c,--check", "Checked calls per line and placement, 0 for none (default 1)", 0, 1000, out.checks);
   add_names(app, "-d,--datatype", "Element type, or all (default float)", type_list(), "TYPE", &type_info::type,
             all_types(), type_named, out.types);
-  add_names(app, "-o,--op", "Reduction, or all (default sum)", operation_list(), "OPERATION",
-            &operation_info::operation, all_operations(), operation_named, out.operations);
+  add_names(app, "-o,--op", "Reduction, or all (default sum); without a meaning where nothing is reduced",
+            operation_list(), "OPERATION", &operation_info::operation, all_operations(), operation_named,
+            out.operations);
   add(app, "--memory", "Where the buffers are: device if every rank has one, else host (default auto)",
       "host, device or auto", "KIND", [&out](const std::string& text) {
         if (equal_ignoring_case(text, "host"))
@@ -150,6 +164,8 @@ std::string contradiction(const seen_flags& seen, perf_options& out) {
   if (out.compare && out.memory == memory_choice::device)
     return "--compare measures host memory; leave --memory out, or say --memory host";
   if (out.compare) out.memory = memory_choice::host;
+  if (out.compare && out.threads * out.ranks_per_thread > 1)
+    return "--compare measures one rank per process, as MPI has them; leave --nthreads and --ngpus out";
   if (out.graph_launches > 0 && out.memory == memory_choice::host)
     return "--cudagraph needs device memory; leave it out on host memory";
   for (xylDataType_t type : out.types)

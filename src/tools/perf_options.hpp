@@ -15,6 +15,8 @@ namespace xyl {
 
 enum class memory_choice { automatic, host, device };
 
+inline constexpr int all_roots = -1;
+
 struct perf_options {
   std::string collective;
   std::uint64_t least_bytes = 8;
@@ -29,6 +31,9 @@ struct perf_options {
   int checks = 1;
   std::vector<xylDataType_t> types = {xylFloat32};
   std::vector<xylRedOp_t> operations = {xylSum};
+  int root = 0;     // all_roots: one line for each
+  int threads = 1;  // of a process
+  int ranks_per_thread = 1;
   memory_choice memory = memory_choice::automatic;
   bool compare = false;
   std::string json_file;

@@ -19,7 +19,15 @@ std::string number(double value, int width) {
 
 double ratio(const placement_result& p) { return p.seconds > 0 ? p.mpi_seconds / p.seconds : 0; }
 
+// "none" where nothing is reduced, as nccl-tests has it, or nothing is moved.
+const char* operation_text(const perf_row& row) { return row.operation ? info_of(*row.operation).name : "none"; }
+
+const char* type_text(const perf_row& row) { return row.count > 0 ? info_of(row.type).name : "none"; }
+
 std::string placement_text(const perf_report& report, const perf_row& row, const placement_result& p) {
+  if (!p.is_measured)
+    return format_text("%10s%9s%9s%8s", "N/A", "N/A", "N/A", "N/A") +
+           (report.options.compare ? format_text("%11s%8s", "N/A", "N/A") : "");
   std::string text =
       number(p.seconds * 1e6, 10) + number(algorithm_bandwidth(row, p), 9) +
       number(bus_bandwidth(report, row, p), 9) +
@@ -31,6 +39,7 @@ std::string placement_text(const perf_report& report, const perf_row& row, const
 }
 
 nlohmann::ordered_json placement_json(const perf_report& report, const perf_row& row, const placement_result& p) {
+  if (!p.is_measured) return nullptr;
   nlohmann::ordered_json json;
   json["time_us"] = p.seconds * 1e6;
   json["algorithm_bandwidth"] = algorithm_bandwidth(row, p);
@@ -44,6 +53,7 @@ nlohmann::ordered_json placement_json(const perf_report& report, const perf_row&
 }
 
 std::string csv_placement(const perf_report& report, const perf_row& row, const placement_result& p) {
+  if (!p.is_measured) return report.options.compare ? ",,,,,," : ",,,,";
   std::string text =
       format_text(",%.6g,%.6g,%.6g,", p.seconds * 1e6, algorithm_bandwidth(row, p), bus_bandwidth(report, row, p));
   if (p.wrong >= 0) text += std::to_string(p.wrong);
@@ -64,9 +74,14 @@ double bus_bandwidth(const perf_report& report, const perf_row& row, const place
 
 double average_bus_bandwidth(const perf_report& report) {
   double sum = 0;
+  int measured = 0;
   for (const perf_row& row : report.rows)
-    sum += bus_bandwidth(report, row, row.out_of_place) + bus_bandwidth(report, row, row.in_place);
-  return report.rows.empty() ? 0 : sum / (2.0 * static_cast<double>(report.rows.size()));
+    for (const placement_result* p : {&row.out_of_place, &row.in_place}) {
+      if (!p->is_measured) continue;
+      sum += bus_bandwidth(report, row, *p);
+      ++measured;
+    }
+  return measured == 0 ? 0 : sum / measured;
 }
 
 std::int64_t wrong_elements(const perf_report& report) {
@@ -90,6 +105,10 @@ std::string header_text(const perf_report& report) {
   if (o.aggregated_calls > 1) text += format_text(" of %d calls", o.aggregated_calls);
   text += format_text(", %d warm-up; median of %d, slowest rank", o.warmup_iterations, o.repetitions);
   if (o.graph_launches > 0) text += format_text("; in a CUDA graph launched %d times", o.graph_launches);
+  if (o.threads * o.ranks_per_thread > 1)
+    text +=
+        format_text("; processes of %d thread%s that drive%s %d rank%s each", o.threads, o.threads == 1 ? "" : "s",
+                    o.threads == 1 ? "s" : "", o.ranks_per_thread, o.ranks_per_thread == 1 ? "" : "s");
   text += o.checks > 0 ? "; results checked\n" : "; results not checked\n";
   for (std::size_t rank = 0; rank < report.places.size(); ++rank) {
     const rank_place& p = report.places[rank];
@@ -114,8 +133,7 @@ std::string header_text(const perf_report& report) {
 
 std::string row_text(const perf_report& report, const perf_row& row) {
   return format_text("  %12llu%14llu%12s%10s%8d", static_cast<unsigned_long>(row.bytes),
-                     static_cast<unsigned_long>(row.count), info_of(row.type).name, info_of(row.operation).name,
-                     row.root) +
+                     static_cast<unsigned_long>(row.count), type_text(row), operation_text(row), row.root) +
          placement_text(report, row, row.out_of_place) + placement_text(report, row, row.in_place) + "\n";
 }
 
@@ -138,6 +156,8 @@ std::string json_text(const perf_report& report) {
   json["repetitions"] = o.repetitions;
   json["graph_launches"] = o.graph_launches;
   json["checks"] = o.checks;
+  json["threads"] = o.threads;
+  json["ranks_per_thread"] = o.ranks_per_thread;
   json["ranks"] = nlohmann::ordered_json::array();
   for (const rank_place& p : report.places) {
     nlohmann::ordered_json place = {{"host", p.host}, {"process", p.process}};
@@ -151,8 +171,8 @@ std::string json_text(const perf_report& report) {
   for (const perf_row& row : report.rows)
     json["rows"].push_back({{"bytes", row.bytes},
                             {"count", row.count},
-                            {"type", info_of(row.type).name},
-                            {"operation", info_of(row.operation).name},
+                            {"type", type_text(row)},
+                            {"operation", operation_text(row)},
                             {"root", row.root},
                             {"iterations", row.iterations},
                             {"out_of_place", placement_json(report, row, row.out_of_place)},
@@ -175,8 +195,8 @@ std::string csv_header(const perf_report& report) {
 
 std::string csv_row(const perf_report& report, const perf_row& row) {
   return format_text("%llu,%llu,%s,%s,%d,%d", static_cast<unsigned_long>(row.bytes),
-                     static_cast<unsigned_long>(row.count), info_of(row.type).name, info_of(row.operation).name,
-                     row.root, row.iterations) +
+                     static_cast<unsigned_long>(row.count), type_text(row), operation_text(row), row.root,
+                     row.iterations) +
          csv_placement(report, row, row.out_of_place) + csv_placement(report, row, row.in_place) + "\n";
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,14 @@ struct placement_result {
   double seconds = 0;       // per call
   double mpi_seconds = 0;   // per call of the MPI library; 0: not measured
   std::int64_t wrong = -1;  // elements over all ranks and checks; -1: not checked
+  bool is_measured = true;  // false: the collective has no in-place form
 };
 
 struct perf_row {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
   xylDataType_t type = xylFloat32;
-  xylRedOp_t operation = xylSum;
+  std::optional<xylRedOp_t> operation;  // none: does not reduce
   int root = -1;
   int iterations = 0;
   placement_result out_of_place;
@@ -49,7 +51,7 @@ struct perf_report {
 
 double algorithm_bandwidth(const perf_row& row, const placement_result& placement);
 double bus_bandwidth(const perf_report& report, const perf_row& row, const placement_result& placement);
-// Over all rows and placements; 0 without rows.
+// Over all that was measured; 0 without rows.
 double average_bus_bandwidth(const perf_report& report);
 // Wrong elements of all rows.
 std::int64_t wrong_elements(const perf_report& report);
