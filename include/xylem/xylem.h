@@ -107,6 +107,31 @@ typedef int (*xylAllgatherFunc_t)(void *context, const void *send, void *recv, s
  * Where the devices cannot reach each other's memory, a warning says so and only host buffers are served. */
 xylResult_t xylCommInitOob(xylComm_t *comm, int ranks, int rank, xylAllgatherFunc_t allgather, void *context);
 
+/* What the ranks of one communicator have in common: opaque bytes, which the program carries from the rank that made
+ * them to the others by whatever way it has (a file, a socket, MPI_Bcast). They hold a secret: whoever reads them can
+ * take a rank's place. */
+#define XYL_UNIQUE_ID_BYTES 128
+typedef struct {
+  char internal[XYL_UNIQUE_ID_BYTES];
+} xylUniqueId;
+
+/* Fills *id for one communicator that is yet to be made. Called by one process, usually that of rank 0; a thread of it
+ * listens at the machine's addresses (XYLEM_SOCKET_IFNAME chooses) until all ranks have come, and passes on what they
+ * tell each other until they are initialised. So that process must not end before, and an id serves once.
+ * Errors: xylInvalidArgument (NULL), xylInvalidUsage (malformed XYLEM_* variable, or no such interface),
+ * xylSystemError. */
+xylResult_t xylGetUniqueId(xylUniqueId *id);
+
+/* Creates this rank's communicator of the `ranks` ranks that call this with the same id (collective over them). Ranks
+ * may be processes or threads; several ranks of one thread are created in a group (xylGroupStart). Else as
+ * xylCommInitOob. The rank that comes first waits XYLEM_TIMEOUT for the last.
+ * Errors (comm is then set to NULL): those of xylCommInitOob, and: xylInvalidArgument (an id that xylGetUniqueId did
+ * not make, or that was damaged on its way), xylInvalidUsage (ranks were given different numbers of ranks, or two the
+ * same rank, or another id is served where this one was), xylRemoteError (nobody serves the id any more, a rank or
+ * the process that serves it ended), xylTimeout (nobody answered within XYLEM_CONNECT_TIMEOUT, or ranks did not come:
+ * the text names them). */
+xylResult_t xylCommInitRank(xylComm_t *comm, int ranks, xylUniqueId id, int rank);
+
 /* Releases the communicator after this rank's outstanding work on streams has finished; waits for no peer beyond
  * that. Graphs that captured its calls must not run any more. Legal after MPI_Finalize, after an error and after
  * xylCommAbort; NULL is accepted.
@@ -226,4 +251,7 @@ xylResult_t xylRedOpDestroy(xylRedOp_t op, xylComm_t comm);
 #ifdef __cplusplus
 }
 #endif
+
+/* xylAllReduceRMSNorm and xylMoeAllReduceRMSNorm */
+#include "xylem/xylem_fused.h"
 #endif

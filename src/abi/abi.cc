@@ -1,85 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The entry points of xylem.h. One guard per call: it turns a result, or whatever the standard library threw, into
-// a code, and keeps the sentence for xylGetLastError.
+// The entry points of xylem.h for errors, queries and collectives.
 
 // What this header declares is what the library exports.
 #pragma GCC visibility push(default)
 #include "xylem/xylem.h"
 #pragma GCC visibility pop
 
-#include <new>
-
-#include "abi/handles.hpp"
-#include "base/log.hpp"
-
-namespace {
+#include "abi/guard.hpp"
 
 using xyl::communicator;
+using xyl::guarded;
+using xyl::on_communicator;
+using xyl::query;
 using xyl::result;
-
-xylResult_t finish(xylComm_t comm, const result& r) {
-  if (r.ok()) return xylSuccess;
-  xyl::remember_error(comm, r.text());
-  xyl::log_line(xyl::log_level::info, xyl::no_rank, "%s", r.text().c_str());
-  return r.code();
-}
-
-template <class F>
-xylResult_t guarded(xylComm_t comm, F f) noexcept {
-  try {
-    return finish(comm, f());
-  } catch (const std::bad_alloc&) {
-    try {
-      return finish(comm, xyl::error(xylSystemError, "out of memory"));
-    } catch (...) {
-      return xylSystemError;
-    }
-  } catch (const std::exception& e) {
-    try {
-      return finish(comm, xyl::error(xylInternalError, "unexpected: %s", e.what()));
-    } catch (...) {
-      return xylInternalError;
-    }
-  } catch (...) {
-    // Nothing of ours: the caller's allgather can throw anything.
-    try {
-      return finish(comm, xyl::error(xylInternalError,
-                                     "an exception that is not a std::exception came, as from the "
-                                     "caller's allgather"));
-    } catch (...) {
-      return xylInternalError;
-    }
-  }
-}
-
-// Runs f on the communicator behind the handle.
-template <class F>
-xylResult_t on_communicator(xylComm_t comm, const char* function, F f) noexcept {
-  return guarded(comm, [&]() -> result {
-    communicator* const c = xyl::resolve_handle(comm);
-    if (c == nullptr)
-      return xyl::error(xylInvalidArgument, "%s: comm is %s", function,
-                        comm == nullptr ? "NULL" : "not a communicator (destroyed, or never one)");
-    if (xyl::is_inherited(comm))
-      return xyl::error(xylInvalidUsage,
-                        "%s: this process was forked after the communicator was made; only the parent "
-                        "may use it",
-                        function);
-    return f(*c);
-  });
-}
-
-template <class T, class Get>
-xylResult_t query(xylComm_t comm, const char* function, T* out, Get get) noexcept {
-  return on_communicator(comm, function, [&](communicator& c) -> result {
-    if (out == nullptr) return xyl::error(xylInvalidArgument, "%s: the result pointer is NULL", function);
-    *out = get(c);
-    return {};
-  });
-}
-
-}  // namespace
 
 xylResult_t xylGetVersion(int* version) {
   return guarded(nullptr, [&]() -> result {
@@ -121,46 +55,6 @@ const char* xylGetLastError(xylComm_t comm) {
     return "out of memory";
   }
   return text.c_str();
-}
-
-xylResult_t xylCommInitOob(xylComm_t* comm, int ranks, int rank, xylAllgatherFunc_t allgather, void* context) {
-  if (comm != nullptr) *comm = nullptr;
-  return guarded(nullptr, [&]() -> result {
-    if (comm == nullptr) return xyl::error(xylInvalidArgument, "xylCommInitOob: comm is NULL");
-    if (allgather == nullptr) return xyl::error(xylInvalidArgument, "xylCommInitOob: allgather is NULL");
-    if (ranks < 1 || ranks > xyl::host_capacity)
-      return xyl::error(xylInvalidArgument, "xylCommInitOob: %d ranks; 1 to %d are possible on one machine", ranks,
-                        xyl::host_capacity);
-    if (rank < 0 || rank >= ranks)
-      return xyl::error(xylInvalidArgument, "xylCommInitOob: rank %d of %d ranks", rank, ranks);
-    std::unique_ptr<communicator> made;
-    XYL_TRY(communicator::create(
-        ranks, rank,
-        [=](const void* send, void* recv, std::size_t bytes) { return allgather(context, send, recv, bytes); },
-        made));
-    *comm = xyl::publish_handle(std::move(made));
-    if (*comm == nullptr)
-      return xyl::error(xylSystemError, "xylCommInitOob: too many communicators in this process");
-    return {};
-  });
-}
-
-xylResult_t xylCommDestroy(xylComm_t comm) {
-  if (comm == nullptr) return xylSuccess;
-  return guarded(nullptr, [&]() -> result {
-    if (xyl::resolve_handle(comm) != nullptr && xyl::is_inherited(comm))
-      return xyl::error(xylInvalidUsage, "xylCommDestroy: this process was forked after the communicator was made");
-    if (xyl::withdraw_handle(comm) == nullptr)
-      return xyl::error(xylInvalidArgument, "xylCommDestroy: not a communicator (destroyed, or never one)");
-    return {};
-  });
-}
-
-xylResult_t xylCommAbort(xylComm_t comm) {
-  return on_communicator(comm, "xylCommAbort", [](communicator& c) -> result {
-    c.abort();
-    return {};
-  });
 }
 
 xylResult_t xylCommGetAsyncError(xylComm_t comm, xylResult_t* error) {

@@ -74,6 +74,25 @@ bool store_choice(std::string_view text, std::span<const char* const> names, aut
   return at.has_value();
 }
 
+// A list of interface names; the kernel keeps each to 15 characters.
+bool store_interfaces(std::string_view text, parameters& out) {
+  const std::size_t names = text.find_first_not_of("^=");
+  if (names == std::string_view::npos || text.substr(0, names).size() > 2 || text.starts_with("=^") ||
+      text.starts_with("^^") || text.starts_with("=="))
+    return false;
+  for (std::size_t at = names; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    if (comma == at || comma - at > 15) return false;
+    for (char c : text.substr(at, comma - at))
+      if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') &&
+          std::string_view("._-:@").find(c) == std::string_view::npos)
+        return false;
+    at = comma + 1;
+  }
+  out.socket_interfaces = text;
+  return true;
+}
+
 constexpr const char* size_allowed = "bytes from 0 (never) to 1024G, with an optional suffix K, M or G";
 
 constexpr parameter_info table[] = {
@@ -117,6 +136,16 @@ constexpr parameter_info table[] = {
        return store_choice(text, std::array{"auto", "baseline", "avx2", "avx512"},
                            [&](int at) { out.host_instructions = static_cast<instruction_set>(at); });
      }},
+    {"XYLEM_CONNECT_TIMEOUT", "seconds", "10", "seconds", "seconds from 0.01 to 86400, without a suffix",
+     "How long a rank tries to reach the process that made the unique id, where no machine refuses it.",
+     [](std::string_view text, parameters& out) {
+       return store_seconds(text, 10'000'000, out.connect_timeout_ns);
+     }},
+    {"XYLEM_SOCKET_IFNAME", "names", "all interfaces", "",
+     "beginnings of names of network interfaces, separated by commas, with = in front for whole names, and ^ in "
+     "front "
+     "of either for all but these",
+     "The network interfaces at which a unique id can be reached, read where it is made.", store_interfaces},
 };
 
 constexpr const char* foreign_names[] = {"XYLEM_BUILD", "XYLEM_CONF"};

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/log.hpp"
@@ -32,11 +33,13 @@ struct parameters {
   std::optional<int> max_blocks;
   bool deterministic = false;
   instruction_set host_instructions = instruction_set::automatic;
+  std::int64_t connect_timeout_ns = 10'000'000'000;
+  std::string socket_interfaces;  // empty: all
 };
 
 struct parameter_info {
   const char* name;
-  const char* type;           // choice, seconds, size, count or switch
+  const char* type;           // choice, seconds, size, count, switch or names
   const char* default_value;  // as it would be typed, or in words where no value says the same
   const char* unit;           // "" where there is none
   const char* allowed;        // completes the sentence "allowed: ..."

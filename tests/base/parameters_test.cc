@@ -53,6 +53,8 @@ TEST(parameters, defaults) {
     EXPECT_FALSE(p.max_blocks);
     EXPECT_FALSE(p.deterministic);
     EXPECT_EQ(p.host_instructions, instruction_set::automatic);
+    EXPECT_EQ(p.connect_timeout_ns, 10'000'000'000);
+    EXPECT_EQ(p.socket_interfaces, "");
   }
   parameters unset;
   EXPECT_TRUE(read_parameters(nullptr, unset).ok());
@@ -95,6 +97,9 @@ TEST(parameters, sizes_blocks_and_choices) {
   EXPECT_EQ(read_good({"XYLEM_ISA=baseline"}).host_instructions, instruction_set::baseline);
   EXPECT_EQ(read_good({"XYLEM_ISA=avx2"}).host_instructions, instruction_set::avx2);
   EXPECT_EQ(read_good({"XYLEM_ISA=AVX512"}).host_instructions, instruction_set::avx512);
+  EXPECT_EQ(read_good({"XYLEM_CONNECT_TIMEOUT=0.5"}).connect_timeout_ns, 500'000'000);
+  for (const char* names : {"eth0", "eth,ib", "=eth0,lo", "^docker,virbr", "^=lo"})
+    EXPECT_EQ(read_good({std::string("XYLEM_SOCKET_IFNAME=") + names}).socket_interfaces, names);
 }
 
 TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
@@ -109,10 +114,15 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_MAX_BLOCKS", {"0", "65", "1k", "4294967297"}},
       {"XYLEM_DETERMINISTIC", {"2", "yes", "01"}},
       {"XYLEM_ISA", {"sse", "avx1024"}},
+      {"XYLEM_CONNECT_TIMEOUT", {"0", "86401", "10s"}},
+      {"XYLEM_SOCKET_IFNAME", {"eth0,,lo", "eth0,", "^", "=^eth0", "^^eth0", "sixteen_letters_", "eth 0", "a/b"}},
   };
   for (const parameter_info& p : parameter_table()) {
     ASSERT_TRUE(bad.count(p.name)) << p.name << " has no bad values in this test";
-    for (const char* garbage : {"true", "-1", "1e30", "nan", "inf", " ", "$HOME"}) bad[p.name].push_back(garbage);
+    for (const char* garbage : {" ", "$HOME"}) bad[p.name].push_back(garbage);
+    // These could be names.
+    if (std::string(p.type) != "names")
+      for (const char* garbage : {"true", "-1", "1e30", "nan", "inf"}) bad[p.name].push_back(garbage);
     for (const std::string& value : bad[p.name]) {
       const std::string text = text_of_bad({p.name + ("=" + value)});
       EXPECT_EQ(text, p.name + (" is \"" + value + "\"; allowed: ") + p.allowed);
