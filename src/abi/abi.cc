@@ -73,13 +73,84 @@ xylResult_t xylCommDevice(xylComm_t comm, int* device) {
   return query(comm, "xylCommDevice", device, [](communicator& c) { return c.device(); });
 }
 
-xylResult_t xylAllReduce(const void* send, void* recv, size_t count, xylDataType_t type, xylRedOp_t op,
+namespace {
+
+using xyl::collective;
+
+xylResult_t collect(xylComm_t comm, const char* function, const xyl::request& r) noexcept {
+  return on_communicator(comm, function, [&](communicator& c) { return c.collect(r); });
+}
+
+}  // namespace
+
+xylResult_t xylAllReduce(const void* sendbuff, void* recvbuff, size_t count, xylDataType_t type, xylRedOp_t op,
                          xylComm_t comm, xylStream_t stream) {
-  return on_communicator(comm, "xylAllReduce", [&](communicator& c) {
-    return c.all_reduce(send, recv, count, static_cast<int>(type), static_cast<int>(op), stream);
+  return collect(comm, "xylAllReduce", {collective::all_reduce, sendbuff, recvbuff, count, type, op, 0, stream});
+}
+
+xylResult_t xylReduce(const void* sendbuff, void* recvbuff, size_t count, xylDataType_t type, xylRedOp_t op,
+                      int root, xylComm_t comm, xylStream_t stream) {
+  return collect(comm, "xylReduce", {collective::reduce, sendbuff, recvbuff, count, type, op, root, stream});
+}
+
+xylResult_t xylBroadcast(const void* sendbuff, void* recvbuff, size_t count, xylDataType_t type, int root,
+                         xylComm_t comm, xylStream_t stream) {
+  return collect(comm, "xylBroadcast", {collective::broadcast, sendbuff, recvbuff, count, type, 0, root, stream});
+}
+
+xylResult_t xylReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, xylDataType_t type,
+                             xylRedOp_t op, xylComm_t comm, xylStream_t stream) {
+  return collect(comm, "xylReduceScatter",
+                 {collective::reduce_scatter, sendbuff, recvbuff, recvcount, type, op, 0, stream});
+}
+
+xylResult_t xylAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, xylDataType_t type, xylComm_t comm,
+                         xylStream_t stream) {
+  return collect(comm, "xylAllGather", {collective::all_gather, sendbuff, recvbuff, sendcount, type, 0, 0, stream});
+}
+
+xylResult_t xylAlltoAll(const void* sendbuff, void* recvbuff, size_t count, xylDataType_t type, xylComm_t comm,
+                        xylStream_t stream) {
+  return collect(comm, "xylAlltoAll", {collective::all_to_all, sendbuff, recvbuff, count, type, 0, 0, stream});
+}
+
+xylResult_t xylGather(const void* sendbuff, void* recvbuff, size_t count, xylDataType_t type, int root,
+                      xylComm_t comm, xylStream_t stream) {
+  return collect(comm, "xylGather", {collective::gather, sendbuff, recvbuff, count, type, 0, root, stream});
+}
+
+xylResult_t xylScatter(const void* sendbuff, void* recvbuff, size_t count, xylDataType_t type, int root,
+                       xylComm_t comm, xylStream_t stream) {
+  return collect(comm, "xylScatter", {collective::scatter, sendbuff, recvbuff, count, type, 0, root, stream});
+}
+
+xylResult_t xylSend(const void* sendbuff, size_t count, xylDataType_t type, int peer, xylComm_t comm,
+                    xylStream_t stream) {
+  return collect(comm, "xylSend", {collective::send, sendbuff, nullptr, count, type, 0, peer, stream});
+}
+
+xylResult_t xylRecv(void* recvbuff, size_t count, xylDataType_t type, int peer, xylComm_t comm,
+                    xylStream_t stream) {
+  return collect(comm, "xylRecv", {collective::receive, nullptr, recvbuff, count, type, 0, peer, stream});
+}
+
+xylResult_t xylBarrier(xylComm_t comm, xylStream_t stream) {
+  return on_communicator(comm, "xylBarrier", [&](communicator& c) { return c.barrier(stream); });
+}
+
+xylResult_t xylRedOpCreatePreMulSum(xylRedOp_t* op, void* scalar, xylDataType_t type,
+                                    xylScalarResidence_t residence, xylComm_t comm) {
+  return on_communicator(comm, "xylRedOpCreatePreMulSum", [&](communicator& c) -> result {
+    if (op == nullptr || scalar == nullptr)
+      return xyl::error(xylInvalidArgument, "xylRedOpCreatePreMulSum: %s is NULL", op == nullptr ? "op" : "scalar");
+    int made = 0;
+    XYL_TRY(c.create_operation(scalar, static_cast<int>(type), static_cast<int>(residence), made));
+    *op = static_cast<xylRedOp_t>(made);
+    return {};
   });
 }
 
-xylResult_t xylBarrier(xylComm_t comm, xylStream_t) {
-  return on_communicator(comm, "xylBarrier", [](communicator& c) { return c.barrier(); });
+xylResult_t xylRedOpDestroy(xylRedOp_t op, xylComm_t comm) {
+  return on_communicator(comm, "xylRedOpDestroy",
+                         [&](communicator& c) { return c.destroy_operation(static_cast<int>(op)); });
 }

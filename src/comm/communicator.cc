@@ -11,9 +11,6 @@
 #include "base/log.hpp"
 #include "comm/explain.hpp"
 #include "comm/retirement.hpp"
-#include "exec/arithmetic_mode.hpp"
-#include "exec/dispatch.hpp"
-#include "proto/flagged.hpp"
 
 namespace xyl {
 
@@ -113,15 +110,16 @@ communicator::~communicator() {
   if (peers_) retire(std::move(peers_), std::move(device_));
 }
 
-call_record communicator::record_of(collective what, std::size_t count, int type, int op, bool device) const {
-  call_record r;
-  r.what = what;
-  r.type = static_cast<std::uint8_t>(type);
-  r.operation = static_cast<std::uint8_t>(op);
-  r.device = device ? 1 : 0;
-  r.count = count;
-  r.selection = selection_hash_;
-  return r;
+call_record communicator::record_of(const request& r, int operation, bool device) const {
+  call_record record;
+  record.what = r.what;
+  record.type = static_cast<std::uint8_t>(r.type);
+  record.operation = static_cast<std::uint8_t>(operation);
+  record.device = device ? 1 : 0;
+  record.root = static_cast<std::uint32_t>(r.root);
+  record.count = r.count;
+  record.selection = selection_hash_;
+  return record;
 }
 
 result communicator::explain(const call_record& mine) {
@@ -169,82 +167,6 @@ result communicator::memory_of(const void* send, const void* recv, memory_kind& 
                  sending == memory_kind::host ? "host" : "device",
                  receiving == memory_kind::host ? "host" : "device");
   kind = sending;
-  return {};
-}
-
-result communicator::all_reduce(const void* send, void* recv, std::size_t count, int type, int op,
-                                xylStream_t stream) {
-  const type_facts* const facts = facts_of(type);
-  if (facts == nullptr) return error(xylInvalidArgument, "allreduce: %d is not a data type", type);
-  if (name_of_operation(op) == nullptr) return error(xylInvalidArgument, "allreduce: %d is not an operation", op);
-  if (op >= xylBitAnd && !facts->is_integer)
-    return error(xylInvalidArgument, "allreduce: bitwise %s needs an integer type, not %s", name_of_operation(op),
-                 facts->name);
-  if (count > PTRDIFF_MAX / facts->bytes)
-    return error(xylInvalidArgument,
-                 "allreduce: %zu elements of %u bytes exceed the address space (negative count?)", count,
-                 facts->bytes);
-  if (count > 0) {
-    if (send == nullptr || recv == nullptr)
-      return error(xylInvalidArgument, "allreduce: %s is NULL but count is %zu", send == nullptr ? "send" : "recv",
-                   count);
-    if (!is_aligned(send, facts->bytes) || !is_aligned(recv, facts->bytes))
-      return error(xylInvalidArgument, "allreduce: %s is not aligned to its element type (%s, %u bytes)",
-                   is_aligned(send, facts->bytes) ? "recv" : "send", facts->name, facts->bytes);
-  }
-
-  const std::lock_guard guard(lock_);
-  memory_kind kind = memory_kind::host;
-  if (count > 0) XYL_TRY(memory_of(send, recv, kind));
-  ++calls_;
-  return kind == memory_kind::host ? all_reduce_host(send, recv, count, type, op, facts->bytes)
-                                   : all_reduce_device(send, recv, count, type, op, facts->bytes, stream);
-}
-
-result communicator::all_reduce_host(const void* send, void* recv, std::size_t count, int type, int op,
-                                     unsigned element_bytes) {
-  host_call& c = host_call_;
-  c.record = record_of(collective::all_reduce, count, type, op, false);
-  c.fingerprint = fingerprint(c.record);
-  const int t = element_types::index_of(type), o = reduction_operations::index_of(without_average(xylRedOp_t(op)));
-  const auto divisor = op == xylAvg ? static_cast<std::uint32_t>(ranks_) : 1u;
-  const algorithm how = selection_.choose(selection_.host, count * element_bytes);
-  const std::uint64_t step = chunk_elements(how, c.map, selection_.host.chunk_bytes, element_bytes);
-  const host_reduction ranged{element_bytes, reductions_->function[t][o], divisor};
-
-  const default_arithmetic whatever_the_caller_has_set;
-  std::uint64_t done = 0;
-  do {
-    c.count = std::min<std::uint64_t>(step, count - done);
-    c.input = static_cast<const std::byte*>(send) + done * element_bytes;
-    c.output = static_cast<std::byte*>(recv) + done * element_bytes;
-    bool good = false;
-    switch (how) {
-      case algorithm::packet:
-        good = host_packet_function(t, o)(*space_, c, divisor);
-        break;
-      case algorithm::one_shot:
-        good = one_shot_allreduce(*space_, c, ranged);
-        break;
-      case algorithm::two_shot:
-        good = two_shot_allreduce(*space_, c, ranged);
-        break;
-      case algorithm::ring:
-        good = ring_allreduce(*space_, c, ranged);
-        break;
-    }
-    if (!good) return leave_host_call();
-    done += c.count;
-  } while (done < count);
-  return {};
-}
-
-result communicator::barrier() {
-  const std::lock_guard guard(lock_);
-  ++calls_;
-  host_call_.record = record_of(collective::barrier, 0, 0, 0, false);
-  host_call_.fingerprint = fingerprint(host_call_.record);
-  if (!xyl::barrier(*space_, host_call_)) return leave_host_call();
   return {};
 }
 

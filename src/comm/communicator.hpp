@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/parameters.hpp"
+#include "comm/operations.hpp"
+#include "comm/request.hpp"
 #include "comm/selection.hpp"
 #include "exec/device_memory_check.hpp"
 #include "exec/device_side.hpp"
@@ -26,8 +28,11 @@ class communicator {
   static result create(int ranks, int rank, const allgather_function& exchange, std::unique_ptr<communicator>& out);
   ~communicator();
 
-  result all_reduce(const void* send, void* recv, std::size_t count, int type, int op, xylStream_t stream);
-  result barrier();
+  result collect(const request& r);
+  // On the CPU, or, with a stream and a device, on that.
+  result barrier(xylStream_t stream);
+  result create_operation(const void* scalar, int type, int residence, int& op);
+  result destroy_operation(int op);
   void abort();
   xylResult_t async_error() const;
 
@@ -49,11 +54,15 @@ class communicator {
   result connect_device();
   result agree_on_selection();
 
-  result all_reduce_host(const void* send, void* recv, std::size_t count, int type, int op, unsigned element_bytes);
-  result all_reduce_device(const void* send, void* recv, std::size_t count, int type, int op,
-                           unsigned element_bytes, xylStream_t stream);
+  void begin_host_call(const request& r, int operation);
+  result reduce_host(const request& r, const chosen_operation& op);
+  result move_host(const request& r);
+  const std::byte* scaled(const chosen_operation& op, const std::byte* input, std::uint64_t stride, int pieces,
+                          std::uint64_t elements);
+  result reduce_device(const request& r, const chosen_operation& op);
+  result move_device(const request& r);
   result memory_of(const void* send, const void* recv, memory_kind& kind) const;
-  call_record record_of(collective what, std::size_t count, int type, int op, bool device) const;
+  call_record record_of(const request& r, int operation, bool device) const;
   // The sentence for why this communicator is out of service.
   result explain(const call_record& mine);
   result leave_host_call();
@@ -85,6 +94,7 @@ class communicator {
   std::uint64_t calls_ = 0;
   std::uint64_t explained_word_ = 0;  // the poison that explanation_ is of: later calls repeat it
   result explanation_;
+  created_operations operations_;
 };
 
 }  // namespace xyl

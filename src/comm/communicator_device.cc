@@ -77,21 +77,23 @@ result communicator::connect_device() {
   return {};
 }
 
-result communicator::all_reduce_device(const void* send, void* recv, std::size_t count, int type, int op,
-                                       unsigned element_bytes, xylStream_t stream) {
-  const call_record record = record_of(collective::all_reduce, count, type, op, true);
+result communicator::reduce_device(const request& r, const chosen_operation& op) {
+  const call_record record = record_of(r, op.recorded, true);
   if (waits_->out_of_service()) return explain(record);
-  const algorithm how = selection_.choose(selection_.device, count * element_bytes);
+  const unsigned element_bytes = facts_of(r.type)->bytes;
+  const algorithm how = selection_.choose(selection_.device, r.count * element_bytes);
   const std::uint64_t step = chunk_elements(how, device_->map(), selection_.device.chunk_bytes, element_bytes);
   std::uint64_t done = 0;
   do {
-    const std::uint64_t chunk = std::min<std::uint64_t>(step, count - done);
+    const std::uint64_t chunk = std::min<std::uint64_t>(step, r.count - done);
     XYL_TRY(device_->all_reduce({how, selection_.blocks_for(how, chunk * element_bytes)},
-                                static_cast<const std::byte*>(send) + done * element_bytes,
-                                static_cast<std::byte*>(recv) + done * element_bytes, chunk, record, stream));
+                                static_cast<const std::byte*>(r.send) + done * element_bytes,
+                                static_cast<std::byte*>(r.recv) + done * element_bytes, chunk, record, r.stream));
     done += chunk;
-  } while (done < count);
+  } while (done < r.count);
   return {};
 }
+
+result communicator::move_device(const request& r) { return error(xylInternalError, "%s", name_of(r.what)); }
 
 }  // namespace xyl

@@ -7,16 +7,24 @@
 #include <cstring>
 
 #include "base/clock.hpp"
+#include "comm/operations.hpp"
+#include "comm/request.hpp"
 #include "exec/dispatch.hpp"
 
 namespace xyl {
 
 std::string describe_call(const call_record& r) {
-  if (r.what == collective::barrier) return "barrier";
   const type_facts* const facts = facts_of(r.type);
-  const char* const op = name_of_operation(r.operation);
-  return format_text("allreduce of %llu %s (%s, %s memory)", static_cast<unsigned long long>(r.count),
-                     facts ? facts->name : "?", op ? op : "?", r.device ? "device" : "host");
+  std::string text = name_of(r.what);
+  if (r.what != collective::barrier)
+    text += format_text(" of %llu %s", static_cast<unsigned long long>(r.count), facts ? facts->name : "?");
+  if (r.what == collective::send) text += format_text(" to rank %u", r.root);
+  if (r.what == collective::receive) text += format_text(" from rank %u", r.root);
+  if (r.what == collective::barrier && !r.device) return text;
+  text += " (";
+  if (is_reduction(r.what)) text += std::string(describe_operation(r.operation)) + ", ";
+  if (has_root(r.what)) text += format_text("root %u, ", r.root);
+  return text + (r.device ? "device" : "host") + " memory)";
 }
 
 const char* describe_phase(phase p) {
@@ -35,6 +43,15 @@ const char* describe_phase(phase p) {
       return "allgather data";
     case phase::ring:
       return "ring data";
+    case phase::exchange:
+    case phase::spread:
+    case phase::forward:
+    case phase::contribution:
+      return "data";
+    case phase::message:
+      return "message";
+    case phase::credit:
+      return "receive";
   }
   return "?";
 }

@@ -57,6 +57,9 @@ using reduction_operations =
                operation_entry<xylBitOr, operation::bit_or, true>,
                operation_entry<xylBitXor, operation::bit_xor, true>>;
 
+// Operations that a communicator was asked for: see comm/operations.hpp.
+inline constexpr int first_created_operation = 1024;
+
 constexpr xylRedOp_t without_average(xylRedOp_t op) { return op == xylAvg ? xylSum : op; }
 
 struct type_facts {

@@ -11,15 +11,27 @@
 
 namespace xyl {
 
-enum class collective : std::uint8_t { barrier, all_reduce };
+enum class collective : std::uint8_t {
+  barrier,
+  all_reduce,
+  reduce,
+  broadcast,
+  reduce_scatter,
+  all_gather,
+  all_to_all,
+  gather,
+  scatter,
+  send,
+  receive
+};
 
 // The arguments that must be equal on all ranks, in a form that can be printed on both sides of a mismatch.
 struct call_record {
   collective what = collective::barrier;
-  std::uint8_t type = 0;       // xylDataType_t
-  std::uint8_t operation = 0;  // xylRedOp_t
-  std::uint8_t device = 0;     // 1: device memory
-  std::uint32_t root = 0;
+  std::uint8_t type = 0;        // xylDataType_t
+  std::uint8_t operation = 0;   // xylRedOp_t
+  std::uint8_t device = 0;      // 1: device memory
+  std::uint32_t root = 0;       // or the peer of a send or receive
   std::uint64_t count = 0;      // elements of the whole call
   std::uint64_t selection = 0;  // hash of the agreed selection table
   std::uint64_t reserved = 0;
@@ -45,6 +57,7 @@ constexpr std::uint64_t fingerprint(const call_record& r) {
 // Capacity: the most ranks the struct has room for.
 template <int Capacity>
 struct call {
+  static constexpr int capacity = Capacity;
   // What every call looks at first lies together: a GPU reads this from constant memory, a line at a time.
   const std::byte* input = nullptr;  // this rank's elements; element aligned
   std::byte* output = nullptr;       // may equal input

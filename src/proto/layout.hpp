@@ -32,12 +32,37 @@ struct alignas(128) flag {
   epoch_t epoch;
 };
 
-// Flags are never shared between protocols or between phases of one: one_shot, scatter and gather have one flag per
-// (source, block); ring has one per (step, block), written by the previous rank of the ring.
-enum class flag_family : int { one_shot, scatter, gather, ring };
+// Flags are never shared between protocols or between phases of one: each family has one flag per (source, block),
+// but ring has one per (step, block), written by the previous rank of the ring.
+enum class flag_family : int {
+  one_shot,
+  scatter,
+  gather,
+  exchange,        // of exchange()
+  spread,          // of spread_broadcast(): from the root,
+  forward,         // and onwards
+  direct_reduce,   // of direct_reduce()
+  reduce_scatter,  // of two_phase_reduce(): to the owners of shares,
+  reduce_gather,   // and to the root
+  ring             // the last, since it takes twice the room
+};
 
 // What a wait was waiting for, in messages.
-enum class phase : std::uint32_t { none, header, packet, one_shot, scatter, gather, ring };
+enum class phase : std::uint32_t {
+  none,
+  header,
+  packet,
+  one_shot,
+  scatter,
+  gather,
+  ring,
+  exchange,
+  spread,
+  forward,
+  contribution,
+  message,
+  credit
+};
 
 // Why a communicator is out of service. Written into every rank's control line by whoever gives up first; zero is
 // healthy. Packed in one word so that one store carries all of it.
@@ -170,8 +195,10 @@ struct layout {
 
  private:
   static constexpr std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
-  // one_shot, scatter, gather: ranks sources each; ring: 2 * ranks steps.
-  static constexpr std::uint64_t flags(std::uint64_t ranks, std::uint64_t blocks) { return 5 * ranks * blocks; }
+  // `ranks` sources in each family; ring: 2 * ranks steps.
+  static constexpr std::uint64_t flags(std::uint64_t ranks, std::uint64_t blocks) {
+    return (static_cast<std::uint64_t>(flag_family::ring) + 2) * ranks * blocks;
+  }
 };
 
 }  // namespace xyl

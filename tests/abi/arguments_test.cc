@@ -24,8 +24,8 @@ TEST(wrong_arguments, give_a_sentence_and_leave_the_communicator_usable) {
       EXPECT_EQ(code, xylInvalidArgument);
       EXPECT_TRUE(says(xylGetLastError(comm), part)) << xylGetLastError(comm);
     };
-    refused(xylAllReduce(nullptr, p, 4, xylFloat32, xylSum, comm, nullptr), "send is NULL");
-    refused(xylAllReduce(p, nullptr, 4, xylFloat32, xylSum, comm, nullptr), "recv is NULL");
+    refused(xylAllReduce(nullptr, p, 4, xylFloat32, xylSum, comm, nullptr), "sendbuff is NULL");
+    refused(xylAllReduce(p, nullptr, 4, xylFloat32, xylSum, comm, nullptr), "recvbuff is NULL");
     refused(xylAllReduce(p, p, 4, static_cast<xylDataType_t>(12), xylSum, comm, nullptr), "12 is not a data type");
     refused(xylAllReduce(p, p, 4, static_cast<xylDataType_t>(-1), xylSum, comm, nullptr), "not a data type");
     refused(xylAllReduce(p, p, 4, xylFloat32, static_cast<xylRedOp_t>(5), comm, nullptr), "5 is not an operation");

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Collective calls from the user's arguments to the protocols: the checks, the operation, the kind of memory, and,
+// on host memory, the chunks.
+#include <algorithm>
+#include <cstring>
+
+#include "comm/communicator.hpp"
+#include "exec/arithmetic_mode.hpp"
+#include "exec/dispatch.hpp"
+#include "proto/exchange_packet.hpp"
+#include "proto/reduce_to.hpp"
+
+namespace xyl {
+
+namespace {
+
+// Longer pieces go in chunks: while a rank writes one, its peers read the last one, and both stay in the caches.
+constexpr std::uint64_t host_move_bytes = 128 << 10;
+
+}  // namespace
+
+result communicator::collect(const request& r) {
+  XYL_TRY(check_arguments(r, rank_, ranks_));
+  const std::lock_guard guard(lock_);
+  chosen_operation op;
+  if (is_reduction(r.what)) XYL_TRY(operations_.choose(r.op, r.type, ranks_, op));
+  memory_kind kind = memory_kind::host;
+  // Every rank uses at least one of its buffers.
+  if (r.count > 0)
+    XYL_TRY(memory_of(uses_send(r, rank_) ? r.send : r.recv, uses_recv(r, rank_) ? r.recv : r.send, kind));
+  if (kind == memory_kind::host && op.scale && op.scale->on_device != nullptr)
+    return error(xylInvalidArgument, "%s: the operation's scalar is on the device, the data in host memory",
+                 name_of(r.what));
+  ++calls_;
+  if (is_reduction(r.what)) return kind == memory_kind::host ? reduce_host(r, op) : reduce_device(r, op);
+  return kind == memory_kind::host ? move_host(r) : move_device(r);
+}
+
+void communicator::begin_host_call(const request& r, int operation) {
+  host_call_.record = record_of(r, operation, false);
+  host_call_.fingerprint = fingerprint(host_call_.record);
+}
+
+// Scales pieces of this rank's input into the part of its workspace that no peer writes. (A peer may read there
+// what a pulled exchange of the same slot left, but all have ended that call before this one begins.)
+const std::byte* communicator::scaled(const chosen_operation& op, const std::byte* input, std::uint64_t stride,
+                                      int pieces, std::uint64_t elements) {
+  const layout& map = host_call_.map;
+  const auto& own = *reinterpret_cast<const control_block*>(host_call_.workspace[rank_]);
+  const unsigned slot = layout::slot(next_epoch(own.call.epoch));
+  std::byte* const to = host_call_.workspace[rank_] + map.bulk_offset(slot, static_cast<unsigned>(rank_));
+  const std::uint64_t bytes = elements * facts_of(op.scale->type)->bytes;
+  for (int p = 0; p < pieces; ++p)
+    scale_on_host(*op.scale, to + static_cast<unsigned>(p) * bytes, input + static_cast<unsigned>(p) * stride,
+                  elements);
+  return to;
+}
+
+result communicator::reduce_host(const request& r, const chosen_operation& op) {
+  host_call& c = host_call_;
+  begin_host_call(r, op.recorded);
+  const unsigned element_bytes = facts_of(r.type)->bytes;
+  const int t = element_types::index_of(r.type), o = reduction_operations::index_of(op.combining);
+  const host_reduction ranged{element_bytes, reductions_->function[t][o], op.divisor};
+  const std::uint64_t bytes = r.count * element_bytes;
+  const bool scatters = r.what == collective::reduce_scatter;
+  algorithm how = selection_.choose(selection_.host, bytes);
+  // A tiny contribution travels beside its header; packets are for everybody's result, rings too.
+  if (r.what != collective::all_reduce && (scatters || how != algorithm::two_shot)) how = algorithm::one_shot;
+  std::uint64_t step = chunk_elements(how, c.map, selection_.host.chunk_bytes, element_bytes);
+  const int pieces = scatters ? ranks_ : 1;
+  if (op.scale) step = std::min(step, c.map.bulk_stride / static_cast<unsigned>(pieces) / 16 * 16 / element_bytes);
+  const std::uint64_t stride = scatters ? bytes : 0;
+
+  const default_arithmetic whatever_the_caller_has_set;
+  std::uint64_t done = 0;
+  do {
+    c.count = std::min<std::uint64_t>(step, r.count - done);
+    c.input = static_cast<const std::byte*>(r.send) + done * element_bytes;
+    c.output = static_cast<std::byte*>(r.recv) + done * element_bytes;
+    reduce_target target{stride, r.what == collective::reduce ? r.root : movement::everyone};
+    if (op.scale && c.count > 0) {
+      c.input = scaled(op, c.input, stride, pieces, c.count);
+      target.input_stride = scatters ? c.count * element_bytes : 0;
+    }
+    bool good = false;
+    if (r.what != collective::all_reduce) {
+      good = how == algorithm::two_shot ? two_phase_reduce(*space_, c, ranged, r.root)
+                                        : direct_reduce(*space_, c, ranged, target);
+    } else {
+      switch (how) {
+        case algorithm::packet:
+          good = host_packet_function(t, o)(*space_, c, op.divisor);
+          break;
+        case algorithm::one_shot:
+          good = one_shot_allreduce(*space_, c, ranged);
+          break;
+        case algorithm::two_shot:
+          good = two_shot_allreduce(*space_, c, ranged);
+          break;
+        case algorithm::ring:
+          good = ring_allreduce(*space_, c, ranged);
+          break;
+      }
+    }
+    if (!good) return leave_host_call();
+    done += c.count;
+  } while (done < r.count);
+  return {};
+}
+
+result communicator::move_host(const request& r) {
+  host_call& c = host_call_;
+  begin_host_call(r, 0);
+  const unsigned element_bytes = facts_of(r.type)->bytes;
+  movement m = movement_of(r, r.count * element_bytes);
+  const bool uses_packets = selection_.forced == static_cast<std::uint32_t>(algorithm::packet);
+  const bool spreads = selection_.forced == static_cast<std::uint32_t>(algorithm::two_shot) && ranks_ > 1 &&
+                       r.what == collective::broadcast;
+  const std::uint64_t room = uses_packets ? c.map.packet_capacity() : c.map.bulk_stride;
+  const std::uint64_t step = std::max<std::uint64_t>(16, std::min(room, host_move_bytes) / 16 * 16) / element_bytes;
+  std::uint64_t done = 0;
+  do {
+    const std::uint64_t elements = std::min<std::uint64_t>(step, r.count - done);
+    m.bytes = elements * element_bytes;
+    c.input = static_cast<const std::byte*>(r.send) + done * element_bytes;
+    c.output = static_cast<std::byte*>(r.recv) + done * element_bytes;
+    const bool good = uses_packets ? packet_exchange(*space_, c, m)
+                      : spreads    ? spread_broadcast(*space_, c, m)
+                                   : exchange(*space_, c, m, m.input_stride == 0 && m.to == movement::everyone);
+    if (!good) return leave_host_call();
+    done += elements;
+  } while (done < r.count);
+  return {};
+}
+
+result communicator::barrier(xylStream_t stream) {
+  const std::lock_guard guard(lock_);
+  ++calls_;
+  request r;
+  r.stream = stream;
+  if (stream != nullptr && device_) return move_device(r);
+  begin_host_call(r, 0);
+  if (!xyl::barrier(*space_, host_call_)) return leave_host_call();
+  return {};
+}
+
+result communicator::create_operation(const void* scalar, int type, int residence, int& op) {
+  const type_facts* const facts = facts_of(type);
+  if (facts == nullptr) return error(xylInvalidArgument, "xylRedOpCreatePreMulSum: %d is not a data type", type);
+  scaling s;
+  s.type = type;
+  const std::lock_guard guard(lock_);
+  if (residence == xylScalarHostImmediate) {
+    std::memcpy(&s.bits, scalar, facts->bytes);
+  } else if (residence == xylScalarDevice) {
+    if (!device_)
+      return error(xylInvalidUsage,
+                   "xylRedOpCreatePreMulSum: a scalar on the device, but this communicator has none: %s",
+                   no_device_reason_.c_str());
+    s.on_device = scalar;
+  } else {
+    return error(xylInvalidArgument, "xylRedOpCreatePreMulSum: %d is not a residence", residence);
+  }
+  return operations_.create(s, op);
+}
+
+result communicator::destroy_operation(int op) {
+  const std::lock_guard guard(lock_);
+  return operations_.destroy(op);
+}
+
+}  // namespace xyl
