@@ -51,7 +51,7 @@ result buffer_check::prepare() {
 
 // In steps that end where the pattern of the part's source ends.
 result buffer_check::compare(const char* what, const std::byte* buffer, const std::vector<expected_part>& parts,
-                             std::int64_t& wrong, std::string& first) {
+                             fault_count& faults) {
   const std::size_t size = book_.element_size();
   const std::vector<std::byte> unwritten(book_.pattern_count() * size, std::byte{poison});
   std::vector<std::byte> got(book_.pattern_count() * size);
@@ -67,10 +67,11 @@ result buffer_check::compare(const char* what, const std::byte* buffer, const st
       const bool is_equal = std::memcmp(got.data(), expected, here * size) == 0;
       for (std::size_t i = 0; !is_equal && i < here; ++i) {
         if (std::memcmp(&got[i * size], expected + i * size, size) == 0) continue;
-        if (wrong++ == 0)
-          first = format_text("%s %zu is %s, expected %s", what, begin + done + i,
-                              element_text(call_.type, &got[i * size]).c_str(),
-                              element_text(call_.type, expected + i * size).c_str());
+        faults.add(call_.rank, [&] {
+          return format_text("%s %zu is %s, expected %s", what, begin + done + i,
+                             element_text(call_.type, &got[i * size]).c_str(),
+                             element_text(call_.type, expected + i * size).c_str());
+        });
       }
       done += here;
     }
@@ -79,16 +80,16 @@ result buffer_check::compare(const char* what, const std::byte* buffer, const st
   return {};
 }
 
-result buffer_check::find_wrong(std::int64_t& wrong, std::string& first) {
-  XYL_TRY(compare("element", static_cast<const std::byte*>(call_.recv), collective_.expected(call_), wrong, first));
+result buffer_check::find_wrong(fault_count& faults) {
+  XYL_TRY(compare("element", static_cast<const std::byte*>(call_.recv), collective_.expected(call_), faults));
   if (!call_.in_place)
     XYL_TRY(compare("element of the input", static_cast<const std::byte*>(call_.send),
-                    {{call_.rank, 0, input_count()}}, wrong, first));
+                    {{call_.rank, 0, input_count()}}, faults));
   std::vector<std::byte> guard(guard_bytes);
   XYL_TRY(memory_.read(guard.data(), poisoned() + poisoned_count() * book_.element_size(), guard_bytes));
   for (std::size_t i = 0; i < guard_bytes; ++i) {
     if (guard[i] == std::byte{poison}) continue;
-    if (wrong++ == 0) first = format_text("byte %zu behind the last element was written", i);
+    faults.add(call_.rank, [&] { return format_text("byte %zu behind the last element was written", i); });
     break;
   }
   return {};

@@ -12,7 +12,7 @@
 
 #include "tools/perf_collective.hpp"
 #include "tools/perf_data.hpp"
-#include "tools/perf_memory.hpp"
+#include "tools/perf_rank.hpp"
 
 namespace xyl {
 
@@ -43,8 +43,7 @@ class buffer_check {
 
   // Input, and poison wherever there is none.
   result prepare();
-  // Adds to `wrong`. first: a sentence about the first fault, if it was "".
-  result find_wrong(std::int64_t& wrong, std::string& first);
+  result find_wrong(fault_count& faults);
 
  private:
   std::size_t input_count() const { return elements_of(collective_.send, call_.count, call_.ranks); }
@@ -53,7 +52,7 @@ class buffer_check {
   std::byte* poisoned() const;
   std::size_t poisoned_count() const;
   result compare(const char* what, const std::byte* buffer, const std::vector<expected_part>& parts,
-                 std::int64_t& wrong, std::string& first);
+                 fault_count& faults);
 
   const perf_collective& collective_;
   const collective_call& call_;

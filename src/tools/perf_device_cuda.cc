@@ -77,6 +77,10 @@ class device_memory final : public perf_memory {
     return check(cudaStreamWaitEvent(stream_, theirs.reached_, 0), "cudaStreamWaitEvent");
   }
 
+  result add_norm(const norm_call& call) override {
+    return check(static_cast<cudaError_t>(add_norm_on_device(call, stream_)), "the separate kernel");
+  }
+
   result wait() override { return check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
   result start_clock() override { return check(cudaEventRecord(start_, stream_), "cudaEventRecord"); }
   result stop_clock(double& seconds) override {

@@ -6,14 +6,14 @@
 #include <mpi.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <thread>
 
+#include "tools/perf_collective.hpp"
 #include "tools/perf_start.hpp"
-#include "tools/perf_sweep.hpp"
+#include "tools/perf_task.hpp"
 
 namespace xyl {
 namespace {
@@ -31,18 +31,10 @@ std::string mpi_version_text() {
   return std::string(text).substr(0, std::strcspn(text, ",\r\n"));
 }
 
-// What a collective asks of the number of ranks; "" if it is content.
-std::string objection(const perf_options& options, const perf_collective& collective, int ranks) {
-  if (collective.has_root && options.root >= ranks)
-    return format_text("--root %d, but the %d ranks are 0 to %d", options.root, ranks, ranks - 1);
-  if (options.collective == "sendrecv" && ranks < 2) return "sendrecv needs two ranks or more";
-  return "";
-}
-
 // One thread's share of the run, which ends with its communicators. Failures end all processes.
 void run_team(const process& self, crew& threads, int thread, int devices, const perf_options& options,
-              const std::vector<xylComm_t>& comms, const std::function<result(perf_team&)>& body) {
-  perf_team team{options, seat(threads, thread), self.ranks(), {}};
+              const std::vector<xylComm_t>& comms, perf_task& task, std::ofstream& csv) {
+  perf_team team{options, seat(threads, thread), self.ranks(), thread == 0, thread == 0 && self.speaks(), {}};
   for (int k = 0; k < options.ranks_per_thread; ++k) {
     const int i = thread * options.ranks_per_thread + k;
     perf_rank own;
@@ -55,7 +47,7 @@ void run_team(const process& self, crew& threads, int thread, int devices, const
         abort_all(own.rank, made.text());
     team.own.push_back(std::move(own));
   }
-  if (const result done = body(team); !done.ok()) abort_all(team.own.front().rank, done.text());
+  if (const result done = task.run(team, csv); !done.ok()) abort_all(team.own.front().rank, done.text());
   // Before their streams are gone.
   for (perf_rank& own : team.own) xylCommDestroy(own.comm);
 }
@@ -63,10 +55,13 @@ void run_team(const process& self, crew& threads, int thread, int devices, const
 int run(int argc, char** argv) {
   std::vector<subcommand> subcommands;
   for (const perf_collective& c : perf_collectives()) subcommands.push_back({c.name, c.help});
-  perf_report report;
-  report.version = version_text();
+  subcommands.push_back(
+      {"decode", "The allreduces of a model's decode step, fused and not", subcommand_kind::decode});
+  subcommands.push_back({"fused", "xylAllReduceRMSNorm, pattern by pattern", subcommand_kind::fused});
+  const std::string version = version_text();
+  perf_options read;
   const command_line_outcome outcome =
-      read_command_line(argc, argv, subcommands, "xylem-perf (Xylem " + report.version + ")", report.options);
+      read_command_line(argc, argv, subcommands, "xylem-perf (Xylem " + version + ")", read);
   if (outcome.exit_code >= 0) {
     if (speaks_before_mpi()) std::fputs(outcome.output.c_str(), stdout);
     if (speaks_before_mpi()) std::fputs(outcome.error.c_str(), stderr);
@@ -74,13 +69,15 @@ int run(int argc, char** argv) {
     if (outcome.exit_code != 0 && !speaks_before_mpi()) ::sleep(2);
     return outcome.exit_code;
   }
-  const perf_options& options = report.options;
-  const perf_collective& collective =
-      *std::find_if(perf_collectives().begin(), perf_collectives().end(),
-                    [&](const perf_collective& c) { return options.collective == c.name; });
+  const std::unique_ptr<perf_task> task =
+      read.collective == "decode" || read.collective == "fused" ? make_layer_task() : make_sweep_task();
+  run_facts& facts = task->facts();
+  facts.version = version;
+  facts.options = read;
+  const perf_options& options = facts.options;
 
   const process self = start_mpi(&argc, &argv, options);
-  std::string why = objection(options, collective, self.ranks());
+  std::string why = task->objection(self.ranks());
   if (!why.empty()) return leave(self, exit_usage, why);
   std::ofstream csv;
   std::ofstream json;
@@ -118,27 +115,22 @@ int run(int argc, char** argv) {
     devices = 0;
   }
 
-  report.device_memory = devices > 0;
-  report.mpi_version = mpi_version_text();
-  report.bus_factor = collective.bus_factor(self.ranks());
-  report.places = gather_places(self, devices);
+  facts.device_memory = devices > 0;
+  facts.mpi_version = mpi_version_text();
+  facts.places = gather_places(self, devices);
   crew threads(options.threads, MPI_COMM_WORLD);
-  const auto team_of = [&](int thread) {
-    run_team(self, threads, thread, devices, options, comms, [&](perf_team& team) {
-      return sweep(team, collective, thread == 0 ? &report : nullptr, thread == 0 && self.speaks(), csv);
-    });
-  };
+  const auto team_of = [&](int thread) { run_team(self, threads, thread, devices, options, comms, *task, csv); };
   std::vector<std::thread> others;
   for (int thread = 1; thread < options.threads; ++thread) others.emplace_back(team_of, thread);
   team_of(0);
   for (std::thread& t : others) t.join();
-  if (json.is_open()) json << json_text(report) << std::flush;
+  if (json.is_open()) json << task->json() << std::flush;
   if (csv.is_open()) csv.close();
   const bool files_are_whole = smallest(!csv.fail() && !json.fail()) == 1;
 
   if (!files_are_whole) return leave(self, exit_failure, "a file could not be written to its end (disk full?)");
   MPI_Finalize();
-  return wrong_elements(report) > 0 ? exit_wrong_result : 0;
+  return task->wrong() > 0 ? exit_wrong_result : 0;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "tools/perf_norm.hpp"
 
 namespace xyl {
 
@@ -32,6 +33,8 @@ class perf_memory {
   virtual result record(const work& calls, work& launch) = 0;
   // What is enqueued here from now on waits for what has been enqueued there; also while that is recorded.
   virtual result follow(perf_memory& other) = 0;
+  // Enqueues the separate kernel, or runs the loop.
+  virtual result add_norm(const norm_call& call) = 0;
   // Waits until everything enqueued has run.
   virtual result wait() = 0;
   virtual result start_clock() = 0;

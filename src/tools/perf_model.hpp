@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What `xylem-perf decode` and `xylem-perf fused` measure: the allreduces of a transformer's layers and what follows
-// each of them. Names of patterns and models, sizes of buffers; pure data.
+// What `xylem-perf decode` and `xylem-perf fused` measure: the allreduces of a transformer's layers and what
+// follows each of them. Names of patterns and models, sizes of buffers; pure data.
 #pragma once
 
 #include <cstddef>

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/perf_model.hpp"
 #include "xylem/xylem.h"
 
 namespace xyl {
@@ -18,7 +19,7 @@ enum class memory_choice { automatic, host, device };
 inline constexpr int all_roots = -1;
 
 struct perf_options {
-  std::string collective;
+  std::string collective;  // or another subcommand
   std::uint64_t least_bytes = 8;
   std::uint64_t most_bytes = 16ull << 20;
   std::uint64_t step_factor = 2;  // 1: add step_bytes instead
@@ -36,14 +37,18 @@ struct perf_options {
   int ranks_per_thread = 1;
   memory_choice memory = memory_choice::automatic;
   bool compare = false;
+  model_options model;  // of decode and fused
   std::string json_file;
   std::string csv_file;
 };
+
+enum class subcommand_kind { collective, decode, fused };
 
 // What a subcommand is called and does.
 struct subcommand {
   const char* name;
   const char* help;
+  subcommand_kind kind = subcommand_kind::collective;
 };
 
 // What is to happen after the command line was read: go on (exit_code < 0), or print and leave.

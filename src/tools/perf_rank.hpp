@@ -3,7 +3,9 @@
 // One rank of a run as the thread that drives it holds it, and all that such a thread needs to take part.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tools/perf_crew.hpp"
@@ -21,15 +23,35 @@ struct perf_rank {
   std::byte* recv = nullptr;
 };
 
+// The wrong elements that a thread found; of the first one, whose it is and a sentence.
+struct fault_count {
+  std::int64_t wrong = 0;
+  int rank = 0;
+  std::string first;
+
+  // sentence() makes the text; called for the first fault alone.
+  template <class Sentence>
+  void add(int of_rank, Sentence&& sentence) {
+    if (wrong++ > 0) return;
+    rank = of_rank;
+    first = sentence();
+  }
+};
+
 // A thread's ranks have consecutive numbers.
 struct perf_team {
   const perf_options& options;
   seat place;
-  int ranks = 1;  // of the whole run
+  int ranks = 1;        // of the whole run
+  bool is_main = true;  // the first thread of its process
+  bool speaks = true;   // the first one of all
   std::vector<perf_rank> own;
 
   // Buffers of this size, and the guard, for every own rank.
   result allocate(std::size_t bytes);
+
+  // Adds the faults of all threads to `wrong`; the lowest rank that has one says so on stderr. what: the call.
+  void count_wrong(const std::string& what, const fault_count& here, std::int64_t& wrong);
 };
 
 }  // namespace xyl

@@ -26,14 +26,14 @@ std::int64_t position(xylDataType_t type, float value) {
 std::uint8_t e2m1(float value) {
   if (std::isnan(value)) return 7;
   const float x = std::fabs(value);
-  const int code = x <= 0.25f  ? 0
-                   : x < 0.75f ? 1
+  const int code = x <= 0.25f   ? 0
+                   : x < 0.75f  ? 1
                    : x <= 1.25f ? 2
-                   : x < 1.75f ? 3
-                   : x <= 2.5f ? 4
-                   : x < 3.5f  ? 5
-                   : x <= 5.0f ? 6
-                               : 7;
+                   : x < 1.75f  ? 3
+                   : x <= 2.5f  ? 4
+                   : x < 3.5f   ? 5
+                   : x <= 5.0f  ? 6
+                                : 7;
   return static_cast<std::uint8_t>(code | (std::signbit(value) ? 8 : 0));
 }
 

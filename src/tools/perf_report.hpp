@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,15 +40,27 @@ struct rank_place {
   std::string device_text;
 };
 
-struct perf_report {
+// What was run where.
+struct run_facts {
   std::string version;      // of the library
   std::string mpi_version;  // first line of what MPI says of itself
   perf_options options;
   bool device_memory = false;
-  double bus_factor = 1;
   std::vector<rank_place> places;  // in rank order
+};
+
+struct perf_report : run_facts {
+  double bus_factor = 1;
   std::vector<perf_row> rows;
 };
+
+// The pieces that all reports have: the first line, how it is measured (without a line end), who is where; JSON.
+std::string title_text(const run_facts& facts);
+std::string method_text(const perf_options& options);
+std::string places_text(const run_facts& facts);
+nlohmann::ordered_json facts_json(const run_facts& facts);
+// As many decimals as keep about four digits; a number too long for its column pushes the rest to the right.
+std::string number_text(double value, int width);
 
 double algorithm_bandwidth(const perf_row& row, const placement_result& placement);
 double bus_bandwidth(const perf_report& report, const perf_row& row, const placement_result& placement);

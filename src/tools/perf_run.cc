@@ -4,7 +4,6 @@
 // that both see the same machine.
 #include "tools/perf_run.hpp"
 
-#include <climits>
 #include <thread>
 
 #include "base/clock.hpp"
@@ -14,14 +13,6 @@
 #include "tools/perf_types.hpp"
 
 namespace xyl {
-
-result perf_team::allocate(std::size_t bytes) {
-  for (perf_rank& r : own) {
-    XYL_TRY(r.memory->allocate(bytes + guard_bytes, r.send));
-    XYL_TRY(r.memory->allocate(bytes + guard_bytes, r.recv));
-  }
-  return {};
-}
 
 std::string measurement::describe(const collective_call& what) const {
   std::string text = collective_.name;
@@ -81,19 +72,6 @@ result measurement::launch_of(const calls& what, work& launch) {
   return options().graph_launches > 0 ? record_graph(team_, once, launch) : result();
 }
 
-result measurement::report_wrong(const calls& what, std::int64_t here, int rank, const std::string& first,
-                                 std::int64_t& wrong) {
-  const std::int64_t own = here > 0 ? rank : INT_MAX;
-  const std::int64_t speaker = team_.place.smallest(own);
-  const std::int64_t everywhere = team_.place.sum(here);
-  if (here > 0 && speaker == rank)
-    std::fprintf(stderr, "xylem-perf: WRONG RESULT: %s: rank %d: %s (%lld wrong here, %lld on all ranks)\n",
-                 describe(what.front()).c_str(), rank, first.c_str(), static_cast<long long>(here),
-                 static_cast<long long>(everywhere));
-  wrong += everywhere;
-  return {};
-}
-
 // New data in all buffers; the checks refer to what and book.
 result measurement::prepare(const calls& what, pattern_book& book, std::vector<buffer_check>& checks) {
   for (std::size_t i = 0; i < what.size(); ++i) {
@@ -112,14 +90,10 @@ result measurement::check_buffers(const calls& what, std::int64_t& wrong) {
   XYL_TRY(launch());
   XYL_TRY(wait());
 
-  std::int64_t here = 0;
-  std::string first;
-  int rank = what.front().rank;
-  for (std::size_t i = 0; i < what.size(); ++i) {
-    if (here == 0) rank = what[i].rank;
-    XYL_TRY(checks[i].find_wrong(here, first));
-  }
-  return report_wrong(what, here, rank, first, wrong);
+  fault_count faults;
+  for (buffer_check& c : checks) XYL_TRY(c.find_wrong(faults));
+  team_.count_wrong(describe(what.front()), faults, wrong);
+  return {};
 }
 
 // One rank comes late, and nobody may be gone before it has come. The ranks are on one machine and share its clock.
@@ -135,9 +109,13 @@ result measurement::check_meeting(const calls& what, std::int64_t& wrong) {
   XYL_TRY(wait());
   const double left = static_cast<double>(now_ns());
   const double last_came = team_.place.largest(came);
-  const std::int64_t here = left < last_came ? static_cast<std::int64_t>(what.size()) : 0;
-  return report_wrong(what, here, what.front().rank,
-                      format_text("left %.0f us before the last rank came", (last_came - left) * 1e-3), wrong);
+  fault_count faults;
+  for (const collective_call& c : what)
+    if (left < last_came)
+      faults.add(c.rank,
+                 [&] { return format_text("left %.0f us before the last rank came", (last_came - left) * 1e-3); });
+  team_.count_wrong(describe(what.front()), faults, wrong);
+  return {};
 }
 
 result measurement::check_placement(const calls& what, std::int64_t& wrong) {

@@ -35,8 +35,6 @@ class measurement {
   result check_placement(const calls& what, std::int64_t& wrong);
   result check_buffers(const calls& what, std::int64_t& wrong);
   result check_meeting(const calls& what, std::int64_t& wrong);
-  result report_wrong(const calls& what, std::int64_t here, int rank, const std::string& first,
-                      std::int64_t& wrong);
   result time_placement(const calls& what, int& iterations, placement_result& out);
   result choose_iterations(const calls& what, int& iterations);
 

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tools/perf_progress.hpp"
+#include "tools/perf_table.hpp"
+#include "tools/perf_task.hpp"
 #include "tools/perf_types.hpp"
 
 namespace xyl {
@@ -35,36 +36,51 @@ std::vector<perf_line> plan_lines(const perf_options& options, const perf_collec
   return lines;
 }
 
-result sweep(perf_team& team, const perf_collective& collective, perf_report* report, bool speaks,
-             std::ofstream& csv) {
-  const std::vector<perf_line> lines = plan_lines(team.options, collective, team.ranks);
+namespace {
+
+class sweep_task final : public perf_task {
+ public:
+  run_facts& facts() override { return report_; }
+  std::string objection(int ranks) const override;
+  result run(perf_team& team, std::ofstream& csv) override;
+  std::string json() const override { return json_text(report_); }
+  std::int64_t wrong() const override { return wrong_elements(report_); }
+
+ private:
+  const perf_collective& collective() const {
+    return *std::find_if(perf_collectives().begin(), perf_collectives().end(),
+                         [&](const perf_collective& c) { return report_.options.collective == c.name; });
+  }
+  perf_report report_;
+};
+
+std::string sweep_task::objection(int ranks) const {
+  const perf_options& options = report_.options;
+  if (collective().has_root && options.root >= ranks)
+    return format_text("--root %d, but the %d ranks are 0 to %d", options.root, ranks, ranks - 1);
+  if (options.collective == "sendrecv" && ranks < 2) return "sendrecv needs two ranks or more";
+  return "";
+}
+
+result sweep_task::run(perf_team& team, std::ofstream& csv) {
+  const perf_collective& measured = collective();
+  if (team.is_main) report_.bus_factor = measured.bus_factor(team.ranks);
+  const std::vector<perf_line> lines = plan_lines(team.options, measured, team.ranks);
   std::uint64_t most_bytes = 0;
   for (const perf_line& l : lines)
-    most_bytes = std::max(most_bytes, message_bytes(collective, l.count, info_of(l.type).size, team.ranks));
+    most_bytes = std::max(most_bytes, message_bytes(measured, l.count, info_of(l.type).size, team.ranks));
   XYL_TRY(team.allocate(most_bytes));
-  measurement measuring(collective, team);
-  progress_line progress(lines.size(), speaks);
-  const auto print = [&](std::string (*text)(const perf_report&)) {
-    progress.clear();
-    if (speaks) std::fputs(text(*report).c_str(), stdout);
-    std::fflush(stdout);
-  };
-  print(header_text);
-  if (report && csv.is_open()) csv << csv_header(*report);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const perf_line& l = lines[i];
-    progress.begin(i, format_text("%zu %s, %s", l.count, info_of(l.type).name, info_of(l.operation).name));
-    perf_row row;
-    result measured = measuring.measure(l, row);
-    if (!measured.ok()) progress.clear();
-    XYL_TRY(std::move(measured));
-    if (!report) continue;
-    report->rows.push_back(row);
-    print([](const perf_report& r) { return row_text(r, r.rows.back()); });
-    if (csv.is_open()) csv << csv_row(*report, row) << std::flush;
-  }
-  print(footer_text);
-  return {};
+  measurement measuring(measured, team);
+  return fill_table(
+      team, report_, report_.rows, lines, csv,
+      [&](const perf_line& line, perf_row& row) { return measuring.measure(line, row); },
+      [](const perf_line& l) {
+        return format_text("%zu %s, %s", l.count, info_of(l.type).name, info_of(l.operation).name);
+      });
 }
+
+}  // namespace
+
+std::unique_ptr<perf_task> make_sweep_task() { return std::make_unique<sweep_task>(); }
 
 }  // namespace xyl
