@@ -212,6 +212,16 @@ class cuda_space {
     }
   }
 
+  // Neither: launches of pairs do not take turns. The turn word stands still while no collective runs beside this.
+  __device__ __forceinline__ bool begin_pair() {
+    epoch_ = poison::epoch_of_pairs(turn::epoch(machine::load_turn(&control().call.turn)));
+    if (threadIdx.x == 0) {
+      state_.passed_on = 0;
+      state_.next_host_look = 0;
+    }
+    return __syncthreads_or(machine::load_relaxed(&control().poisoned.word) != 0) == 0;
+  }
+
   // The second: the block enters, and its lanes agree.
   __device__ __forceinline__ bool join() {
     const bool is_poisoned = poison::concerns(poisoned_, epoch_, true);

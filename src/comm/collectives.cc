@@ -8,6 +8,7 @@
 #include "comm/communicator.hpp"
 #include "exec/arithmetic_mode.hpp"
 #include "exec/dispatch.hpp"
+#include "exec/host_transfer.hpp"
 #include "proto/exchange_packet.hpp"
 #include "proto/reduce_to.hpp"
 
@@ -33,6 +34,7 @@ result communicator::collect(const request& r) {
     return error(xylInvalidArgument, "%s: the operation's scalar is on the device, the data in host memory",
                  name_of(r.what));
   ++calls_;
+  if (is_transfer(r.what)) return kind == memory_kind::host ? transfer_host({&r, 1}) : transfer_device({&r, 1});
   if (is_reduction(r.what)) return kind == memory_kind::host ? reduce_host(r, op) : reduce_device(r, op);
   return kind == memory_kind::host ? move_host(r) : move_device(r);
 }
@@ -42,14 +44,10 @@ void communicator::begin_host_call(const request& r, int operation) {
   host_call_.fingerprint = fingerprint(host_call_.record);
 }
 
-// Scales pieces of this rank's input into the part of its workspace that no peer writes. (A peer may read there
-// what a pulled exchange of the same slot left, but all have ended that call before this one begins.)
+// Scales pieces of this rank's input into memory that no peer looks at.
 const std::byte* communicator::scaled(const chosen_operation& op, const std::byte* input, std::uint64_t stride,
                                       int pieces, std::uint64_t elements) {
-  const layout& map = host_call_.map;
-  const auto& own = *reinterpret_cast<const control_block*>(host_call_.workspace[rank_]);
-  const unsigned slot = layout::slot(next_epoch(own.call.epoch));
-  std::byte* const to = host_call_.workspace[rank_] + map.bulk_offset(slot, static_cast<unsigned>(rank_));
+  std::byte* const to = host_call_.workspace[rank_] + host_call_.map.scratch_offset(static_cast<unsigned>(rank_));
   const std::uint64_t bytes = elements * facts_of(op.scale->type)->bytes;
   for (int p = 0; p < pieces; ++p)
     scale_on_host(*op.scale, to + static_cast<unsigned>(p) * bytes, input + static_cast<unsigned>(p) * stride,
@@ -70,7 +68,8 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
   if (r.what != collective::all_reduce && (scatters || how != algorithm::two_shot)) how = algorithm::one_shot;
   std::uint64_t step = chunk_elements(how, c.map, selection_.host.chunk_bytes, element_bytes);
   const int pieces = scatters ? ranks_ : 1;
-  if (op.scale) step = std::min(step, c.map.bulk_stride / static_cast<unsigned>(pieces) / 16 * 16 / element_bytes);
+  if (op.scale)
+    step = std::min(step, c.map.scratch_bytes() / static_cast<unsigned>(pieces) / 16 * 16 / element_bytes);
   const std::uint64_t stride = scatters ? bytes : 0;
 
   const default_arithmetic whatever_the_caller_has_set;
@@ -133,6 +132,31 @@ result communicator::move_host(const request& r) {
     done += elements;
   } while (done < r.count);
   return {};
+}
+
+result communicator::transfer_host(std::span<const request> all) {
+  std::vector<host_transfer> transfers;
+  transfers.reserve(all.size());
+  for (const request& r : all) {
+    host_transfer& t = transfers.emplace_back();
+    t.record = record_of(r, 0, false);
+    t.what = transfer_of(r, t.record);
+  }
+  if (!run_host_transfers(*space_, *waits_, host_call_, transfers, host_call_.record)) return leave_host_call();
+  return {};
+}
+
+result communicator::transfer_together(std::span<const request> all) {
+  if (all.empty()) return {};
+  const std::lock_guard guard(lock_);
+  memory_kind kind = memory_kind::host;
+  for (const request& r : all)
+    if (r.count > 0) {
+      const void* const buffer = r.what == collective::send ? r.send : r.recv;
+      XYL_TRY(memory_of(buffer, buffer, kind));
+    }
+  calls_ += all.size();
+  return kind == memory_kind::host ? transfer_host(all) : transfer_device(all);
 }
 
 result communicator::barrier(xylStream_t stream) {

@@ -19,6 +19,10 @@ namespace {
 // Budgets of one slot of a host workspace, shared by all sources.
 constexpr std::uint64_t host_packet_bytes = 256 << 10;
 constexpr std::uint64_t host_bulk_bytes = 4 << 20;
+// A ring of 16 chunks of 64 KB for each of a few peers, shorter ones for more.
+constexpr std::uint64_t host_message_bytes = 4 << 20;
+constexpr std::uint64_t host_ring_bytes = 16 * ((64 << 10) + layout::header_bytes);
+constexpr std::uint32_t host_ring_slots = 16;
 // See layout::place(): twice a first-level cache.
 constexpr std::uint64_t host_spread_bytes = 96 << 10;
 // Polls before yielding where ranks outnumber processors.
@@ -43,7 +47,9 @@ result communicator::create(int ranks, int rank, const allgather_function& excha
   release_retired();
   // Also with a wrong environment the others are joined, so that they learn of it instead of waiting.
   std::unique_ptr<communicator> c(new communicator(ranks, rank, p));
-  layout map = layout::make(static_cast<std::uint32_t>(ranks), 1, host_packet_bytes, host_bulk_bytes);
+  layout map =
+      layout::make(static_cast<std::uint32_t>(ranks), 1, host_packet_bytes, host_bulk_bytes,
+                   std::min(host_message_bytes, static_cast<unsigned>(ranks) * host_ring_bytes), host_ring_slots);
   map.spread = host_spread_bytes;
   XYL_TRY(peer_group::create(rank, exchange, map, c->peers_));
   XYL_TRY(c->choose_polls());

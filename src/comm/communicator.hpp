@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ class communicator {
   ~communicator();
 
   result collect(const request& r);
+  // Sends and receives that go on together: their order does not matter, but for those of one peer and direction.
+  // All on one kind of memory, whose arguments were checked.
+  result transfer_together(std::span<const request> all);
   // On the CPU, or, with a stream and a device, on that.
   result barrier(xylStream_t stream);
   result create_operation(const void* scalar, int type, int residence, int& op);
@@ -61,6 +65,8 @@ class communicator {
                           std::uint64_t elements);
   result reduce_device(const request& r, const chosen_operation& op);
   result move_device(const request& r);
+  result transfer_host(std::span<const request> all);
+  result transfer_device(std::span<const request> all);
   result memory_of(const void* send, const void* recv, memory_kind& kind) const;
   call_record record_of(const request& r, int operation, bool device) const;
   // The sentence for why this communicator is out of service.
@@ -86,6 +92,7 @@ class communicator {
   host_call host_call_;
 
   int device_number_ = -1;
+  bool on_one_gpu_ = false;  // all ranks' devices are the same
   std::string no_device_reason_;
   device_memory_check device_memory_;
   std::unique_ptr<device_side> device_;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <new>
 #include <vector>
@@ -17,9 +18,11 @@ namespace xyl {
 
 namespace {
 
-// Budgets of one slot of a device workspace, shared by all sources: 36 MB in all with eight ranks.
+// Budgets of one slot of a device workspace, shared by all sources: 39 MB in all, rings included, with eight ranks.
 constexpr std::uint64_t device_packet_bytes = 1 << 20;
 constexpr std::uint64_t device_bulk_bytes = 16 << 20;
+// Of all pairs' rings.
+constexpr std::uint64_t device_message_bytes = 4 << 20;
 constexpr std::uint32_t device_blocks = 64;
 
 // Blocks that are co-resident on every rank's GPU, with room for a second launch (a programmatic successor, or
@@ -50,8 +53,8 @@ result communicator::connect_device() {
   }
   device_number_ = mine;
 
-  const layout map =
-      layout::make(static_cast<std::uint32_t>(ranks_), device_blocks, device_packet_bytes, device_bulk_bytes);
+  const layout map = layout::make(static_cast<std::uint32_t>(ranks_), device_blocks, device_packet_bytes,
+                                  device_bulk_bytes, device_message_bytes);
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   result made = device_side::create(mine, map, peers_->workspace(rank_), page, parameters_.timeout_ns, device_);
   result agreed = peers_->agree(std::move(made));
@@ -62,6 +65,9 @@ result communicator::connect_device() {
     agreed = peers_->agree(device_->connect(handles, rank_));
   }
   if (agreed.ok()) selection_.max_blocks = co_resident_blocks(handles);
+  on_one_gpu_ = std::all_of(handles.begin(), handles.end(), [&](const device_handle& h) {
+    return std::memcmp(h.uuid, handles[0].uuid, sizeof h.uuid) == 0;
+  });
   if (agreed.ok() && selection_.max_blocks == 0)
     agreed =
         error(xylSystemError, "too many ranks share one GPU: not one block of each fits on it at the same time");
@@ -76,24 +82,5 @@ result communicator::connect_device() {
   }
   return {};
 }
-
-result communicator::reduce_device(const request& r, const chosen_operation& op) {
-  const call_record record = record_of(r, op.recorded, true);
-  if (waits_->out_of_service()) return explain(record);
-  const unsigned element_bytes = facts_of(r.type)->bytes;
-  const algorithm how = selection_.choose(selection_.device, r.count * element_bytes);
-  const std::uint64_t step = chunk_elements(how, device_->map(), selection_.device.chunk_bytes, element_bytes);
-  std::uint64_t done = 0;
-  do {
-    const std::uint64_t chunk = std::min<std::uint64_t>(step, r.count - done);
-    XYL_TRY(device_->all_reduce({how, selection_.blocks_for(how, chunk * element_bytes)},
-                                static_cast<const std::byte*>(r.send) + done * element_bytes,
-                                static_cast<std::byte*>(r.recv) + done * element_bytes, chunk, record, r.stream));
-    done += chunk;
-  } while (done < r.count);
-  return {};
-}
-
-result communicator::move_device(const request& r) { return error(xylInternalError, "%s", name_of(r.what)); }
 
 }  // namespace xyl

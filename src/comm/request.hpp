@@ -8,7 +8,7 @@
 
 #include "base/result.hpp"
 #include "proto/call.hpp"
-#include "proto/movement.hpp"
+#include "proto/transfer.hpp"
 
 namespace xyl {
 
@@ -51,5 +51,8 @@ result check_arguments(const request& r, int rank, int ranks);
 
 // Bytes of a piece of the call, and where the pieces lie. For the collectives that only move data.
 movement movement_of(const request& r, std::size_t piece_bytes);
+
+// A send or receive, in one block. Both sides' fingerprints are of what must be equal: count and type.
+transfer transfer_of(const request& r, const call_record& record);
 
 }  // namespace xyl

@@ -11,8 +11,12 @@
 #include <span>
 
 #include "base/result.hpp"
+#include "exec/host_scale.hpp"
 #include "proto/algorithm.hpp"
 #include "proto/call.hpp"
+#include "proto/forms.hpp"
+#include "proto/reduce_to.hpp"
+#include "proto/transfer.hpp"
 
 namespace xyl {
 
@@ -35,6 +39,25 @@ enum class memory_kind : std::uint8_t { host, device, other_device };
 struct device_launch {
   algorithm how;
   unsigned blocks;
+};
+
+// The same for reduce and reduce-scatter, and for what only moves data.
+struct device_reduce {
+  reduce_form form;
+  unsigned blocks;
+  reduce_target target;
+};
+struct device_move {
+  move_form form;
+  unsigned blocks;
+  movement what;
+};
+// Pieces of input, `stride` bytes apart, to be multiplied.
+struct device_scale {
+  scaling by;
+  std::uint64_t stride;
+  int pieces;
+  std::uint64_t elements;  // of a piece
 };
 
 class device_side {
@@ -61,6 +84,18 @@ class device_side {
   // enqueued on another stream.
   virtual result all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count,
                             const call_record& record, xylStream_t stream) = 0;
+  // The same for other collectives; movements of 0 bytes are barriers.
+  virtual result reduce(const device_reduce& how, const void* send, void* recv, std::uint64_t count,
+                        const call_record& record, xylStream_t stream) = 0;
+  virtual result move(const device_move& how, const void* send, void* recv, const call_record& record,
+                      xylStream_t stream) = 0;
+  // Enqueues sends and receives that go on together, at most `most_transfers`, of which no two have the same peer
+  // and direction; each with so many blocks as it says, `blocks` in all.
+  static constexpr std::size_t most_transfers = 64;
+  virtual result run_transfers(std::span<const transfer> all, unsigned blocks, const call_record& record,
+                               xylStream_t stream) = 0;
+  // Enqueues the scaling of this rank's input into scratch memory, where it lies piece behind piece.
+  virtual result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) = 0;
   // Waits until nothing that was enqueued outside graphs is running.
   virtual result drain() = 0;
   // Stops using the peers' memory. The own workspace may be freed once every peer has done this or is dead.

@@ -7,16 +7,15 @@
 #include <cstring>
 #include <vector>
 
-#include "exec/device_side.hpp"
+#include "exec/cuda_device_side.hpp"
 #include "exec/dispatch.hpp"
-#include "exec/stream_order.hpp"
-#include "kernels/arguments.hpp"
-#include "kernels/kernel_table.hpp"
+#include "kernels/collective_table.hpp"
 #include "os/machine.hpp"
 #include "proto/partition.hpp"
 #include "proto/turn.hpp"
 
 namespace xyl {
+
 namespace {
 
 static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(device_handle::ipc));
@@ -29,7 +28,9 @@ result load_kernels(int device, int& max_blocks) {
   XYL_TRY(cuda_result(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
                       "cudaDeviceGetAttribute"));
   int fewest = 0;
-  for (const kernel& k : all_kernels()) {
+  std::vector<kernel> all(all_kernels().begin(), all_kernels().end());
+  all.insert(all.end(), all_collective_kernels().begin(), all_collective_kernels().end());
+  for (const kernel& k : all) {
     // Lazy loading at the first launch may wait for a kernel that runs, which may wait for this launch.
     cudaFuncAttributes attributes;
     if (const cudaError_t status = cudaFuncGetAttributes(&attributes, k.function); status != cudaSuccess)
@@ -42,59 +43,17 @@ result load_kernels(int device, int& max_blocks) {
         "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
     fewest = fewest == 0 ? blocks : std::min(fewest, blocks);
   }
+  // These wait for nobody, so any number of their blocks may run.
+  element_types::for_each([&](auto entry, int) {
+    cudaFuncAttributes attributes;
+    if (cudaFuncGetAttributes(&attributes, scaling_kernel(entry.code).function) != cudaSuccess)
+      (void)cudaGetLastError();  // said at the launch
+  });
   max_blocks = fewest * multiprocessors;
   return {};
 }
 
-class cuda_device_side final : public device_side {
- public:
-  cuda_device_side(int device, const layout& map, std::int64_t deadline_ns)
-      : device_(device), map_(map), deadline_ns_(deadline_ns) {}
-  ~cuda_device_side() override {
-    const device_scope scope(device_);
-    disconnect();
-    if (workspace_) (void)cudaFree(workspace_);
-    if (registered_) (void)cudaHostUnregister(registered_);
-    (void)cudaGetLastError();
-  }
-
-  result initialise(std::byte* host_control, std::size_t host_bytes);
-  const device_handle& handle() const override { return handle_; }
-  result connect(std::span<const device_handle> all, int rank) override;
-  const layout& map() const override { return map_; }
-  memory_kind classify(const void* pointer) const override;
-  result all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count, const call_record& record,
-                    xylStream_t stream) override;
-  result drain() override {
-    const device_scope scope(device_);
-    XYL_TRY(scope.status());
-    return order_.drain();
-  }
-  void disconnect() override {
-    const device_scope scope(device_);
-    for (void* mapped : mapped_) (void)cudaIpcCloseMemHandle(mapped);
-    mapped_.clear();
-  }
-
- private:
-  result open_peer(const device_handle& peer, int p, std::byte*& workspace);
-  std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
-  template <int Capacity>
-  result launch(const kernel& k, const device_launch& how, unsigned lanes, kernel_arguments<Capacity> arguments,
-                cudaStream_t stream);
-
-  const int device_;
-  const layout map_;
-  const std::int64_t deadline_ns_;
-  int rank_ = -1;
-  std::byte* workspace_ = nullptr;
-  std::byte* registered_ = nullptr;        // this rank's host control page
-  control_block* host_control_ = nullptr;  // the same as the device reaches it
-  std::vector<void*> mapped_;              // other processes' workspaces
-  std::vector<std::byte*> peers_;          // by rank
-  device_handle handle_{};
-  stream_order order_;
-};
+}  // namespace
 
 result cuda_device_side::initialise(std::byte* host_control, std::size_t host_bytes) {
   const device_scope scope(device_);
@@ -212,21 +171,9 @@ std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylData
 }
 
 // One unit per lane as far as that goes, and a warp more, which sees to the headers while the others see to data.
-unsigned lanes_for(const kernel& k, std::uint64_t units) {
+unsigned cuda_device_side::lanes_for(const kernel& k, std::uint64_t units) {
   const std::uint64_t lanes = (units + 31) / 32 * 32 + 32;
   return static_cast<unsigned>(std::min<std::uint64_t>(lanes, k.most_lanes));
-}
-
-template <int Capacity>
-result cuda_device_side::launch(const kernel& k, const device_launch& how, unsigned lanes,
-                                kernel_arguments<Capacity> arguments, cudaStream_t stream) {
-  arguments.host_control = host_control_;
-  arguments.deadline_ns = static_cast<std::uint64_t>(deadline_ns_);
-  arguments.what.map = map_;
-  for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
-  void* list[] = {&arguments};
-  return cuda_result(cudaLaunchKernel(k.function, dim3(how.blocks), dim3(lanes), list, 0, stream),
-                     "cudaLaunchKernel");
 }
 
 result cuda_device_side::all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count,
@@ -253,7 +200,7 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
     arguments.what.record = record;
     arguments.what.rank = rank_;
     arguments.what.ranks = ranks;
-    return launch(k, how, lanes_for(k, units), arguments, stream);
+    return launch(k, how.blocks, lanes_for(k, units), arguments, stream);
   };
   switch (k.capacity) {
     case argument_capacity(2):
@@ -271,8 +218,6 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   }
   return order_.after(stream);
 }
-
-}  // namespace
 
 int device_side::current_device() {
   int count = 0, device = 0;

@@ -24,6 +24,10 @@ class host_space {
     epoch_ = next_epoch(control_.call.epoch);
     return !waits_.out_of_service(epoch_);
   }
+  bool begin_pair() {
+    epoch_ = poison::epoch_of_pairs(next_epoch(control_.call.epoch));
+    return !waits_.out_of_service(epoch_);
+  }
   epoch_t epoch() const { return epoch_; }
   void leave() { control_.call.epoch = epoch_; }
 
@@ -49,6 +53,16 @@ class host_space {
           return seen >= e;
         },
         {w, e, epoch_}, seen);
+  }
+
+  // Whether an await, or a get_all of one line, would end at once. Acquire, as they.
+  static bool reached(const flag* f, epoch_t e) {
+    return word(const_cast<flag*>(f)->epoch).load(std::memory_order_acquire) >= e;
+  }
+  static bool arrived(const line* l, std::uint32_t e) {
+    line* const from = const_cast<line*>(l);
+    return word(from->word[0]).load(std::memory_order_acquire) >> 32 == e &&
+           word(from->word[1]).load(std::memory_order_acquire) >> 32 == e;
   }
 
   void put(line* l, std::uint64_t data, std::uint32_t e) {

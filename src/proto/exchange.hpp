@@ -110,8 +110,8 @@ XYL_FN bool spread_broadcast_block(S& s, const Call& c, const movement& m) {
     }
     post_some(s, c, flag_family::spread, is_other);
     if (!s.all(check_headers(s, c))) return false;
-    copy_piece(s, c.output, c.input, m.bytes, in_grain < out_grain ? in_grain : out_grain,
-               part_of_block(s, units_of(m.bytes, 16)));
+    const range all = part_of(units_of(m.bytes, 16), s.blocks(), s.block());
+    copy_piece(s, c.output, c.input, m.bytes, in_grain < out_grain ? in_grain : out_grain, all);
     return true;
   }
   if (!s.all(check_headers(s, c) && await_some(s, c, flag_family::spread, phase::spread, is_root))) return false;

@@ -11,8 +11,11 @@
 //   header  the first line of a packet region; its payload is the call's fingerprint.
 //   unit    what one lane moves at once: 8 bytes of payload in a packet, 16 bytes of bulk data.
 //   flag    a 64-bit epoch alone in 128 bytes, with one writer, never reset.
+//   pair    a sender and a receiver. Only the two of them call, so they do not use epochs: each block numbers its
+//           chunks from 1, on both sides alike, and has a ring of slots of its own at the receiver.
 //
-//   [control][flags: family x source x block][packets: slot x source][bulk: slot x source]
+//   [control][flags: family x source x block][pair counters][packets: slot x source][bulk: slot x source]
+//   [messages: source x block x slot of the pair]
 #pragma once
 
 #include <cstddef>
@@ -44,6 +47,8 @@ enum class flag_family : int {
   direct_reduce,   // of direct_reduce()
   reduce_scatter,  // of two_phase_reduce(): to the owners of shares,
   reduce_gather,   // and to the root
+  message,         // of pairs, in numbers of chunks: written by the sender,
+  credit,          // and by the receiver, who has taken them out
   ring             // the last, since it takes twice the room
 };
 
@@ -81,6 +86,10 @@ struct poison {
   }
   static XYL_FN constexpr int code(std::uint64_t word) { return static_cast<int>(word >> 32 & 0xffff); }
   static XYL_FN constexpr int culprit(std::uint64_t word) { return static_cast<int>(word & 0xffffffffu); }
+
+  // The epoch that a rank outside collective calls gives up in, next being that of its next call: so far away that
+  // all poison concerns it, and its poison everybody.
+  static XYL_FN constexpr epoch_t epoch_of_pairs(epoch_t next) { return next + 0x1000; }
 
   // Whether a rank in the call of that epoch must give up.
   static XYL_FN constexpr bool concerns(std::uint64_t word, epoch_t epoch, bool device = false) {
@@ -140,21 +149,36 @@ struct layout {
   std::uint64_t spread = 0;         // see place(); 0: none
   std::uint64_t packets = 0;        // offset of the packet regions
   std::uint64_t bulk = 0;           // offset of the bulk regions
+  std::uint32_t pair_blocks = 0;    // the most blocks of one message of a pair
+  std::uint32_t pair_slots = 0;     // of each block's ring
+  std::uint64_t pair_chunk = 0;     // bytes of data in such a slot; whole units
+  std::uint64_t counters = 0;       // offset of the pairs' counters
+  std::uint64_t messages = 0;       // offset of the pairs' rings
   std::uint64_t bytes = 0;          // the whole workspace
 
   friend constexpr bool operator==(const layout&, const layout&) = default;
 
-  // packet_bytes and bulk_bytes: budgets of one slot, shared by all sources.
+  static constexpr std::uint32_t most_pair_blocks = 16;
+
+  // packet_bytes and bulk_bytes: budgets of one slot, shared by all sources. message_bytes: the same of all pairs'
+  // rings.
   static constexpr layout make(std::uint32_t ranks, std::uint32_t blocks, std::uint64_t packet_bytes,
-                               std::uint64_t bulk_bytes) {
+                               std::uint64_t bulk_bytes, std::uint64_t message_bytes = 0,
+                               std::uint32_t pair_slots = 4) {
     layout l;
     l.ranks = ranks;
     l.blocks = blocks;
     l.packet_stride = round_up(header_bytes + packet_bytes / ranks, 128);
     l.bulk_stride = round_up(bulk_bytes / ranks, 4096);
-    l.packets = sizeof(control_block) + sizeof(flag) * flags(ranks, blocks);
+    l.pair_blocks = blocks < most_pair_blocks ? blocks : most_pair_blocks;
+    l.pair_slots = pair_slots;
+    const std::uint64_t ring = message_bytes / ranks / l.pair_blocks / pair_slots / 128 * 128;
+    l.pair_chunk = ring < 2 * header_bytes ? header_bytes : ring - header_bytes;
+    l.counters = sizeof(control_block) + sizeof(flag) * flags(ranks, blocks);
+    l.packets = round_up(l.counters + 2 * sizeof(std::uint64_t) * ranks * l.pair_blocks, 128);
     l.bulk = round_up(l.packets + 2 * ranks * l.packet_stride, 4096);
-    l.bytes = round_up(l.bulk + 2 * ranks * l.bulk_stride, 4096);
+    l.messages = l.bulk + 2 * ranks * l.bulk_stride;
+    l.bytes = round_up(l.messages + ranks * l.pair_blocks * pair_slots * (header_bytes + l.pair_chunk), 4096);
     return l;
   }
 
@@ -182,6 +206,24 @@ struct layout {
   }
   XYL_FN constexpr std::uint64_t bulk_offset(unsigned slot, unsigned source) const {
     return bulk + (static_cast<std::uint64_t>(slot) * ranks + source) * bulk_stride;
+  }
+  // The number of the last chunk that this rank's block has sent to a peer, or got from it; the owner's alone.
+  XYL_FN constexpr std::uint64_t sent_offset(unsigned peer, unsigned block) const {
+    return counters + sizeof(std::uint64_t) * (static_cast<std::uint64_t>(peer) * pair_blocks + block);
+  }
+  XYL_FN constexpr std::uint64_t received_offset(unsigned peer, unsigned block) const {
+    return sent_offset(ranks + peer, block);
+  }
+  // The header of a chunk in the receiver's workspace; data lies header_bytes behind it, or, if tiny, inside.
+  XYL_FN constexpr std::uint64_t message_offset(unsigned source, unsigned block, std::uint64_t number) const {
+    return messages +
+           ((static_cast<std::uint64_t>(source) * pair_blocks + block) * pair_slots + number % pair_slots) *
+               (header_bytes + pair_chunk);
+  }
+  // Room for what only this rank reads: the ring of messages from itself, which nobody sends.
+  XYL_FN constexpr std::uint64_t scratch_offset(unsigned rank) const { return message_offset(rank, 0, 0); }
+  XYL_FN constexpr std::uint64_t scratch_bytes() const {
+    return pair_blocks * pair_slots * (header_bytes + pair_chunk);
   }
   // Where in its region a call puts `bytes`. Calls of one slot take turns over `spread` bytes: on processors, lines
   // that the peer's first-level cache still holds from the last call cost twice as much to write and to read as

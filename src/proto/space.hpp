@@ -9,6 +9,7 @@
 //
 //   begin()            true, and epoch() is this call's, unless the communicator is already out of service
 //   leave()            this block has done; the last thing a protocol does, also after giving up
+//   begin_pair()       the same for work of a pair of ranks, which has no epoch of its own: any poison concerns it
 //   sync()             all lanes of the block have come here, and what each wrote is visible to the others
 //   all(v)             sync(), and the conjunction of v over the lanes
 //   post(f, e)         stores e with release order at system scope: whoever awaits e sees what this lane wrote
@@ -77,6 +78,7 @@ concept execution_space = requires(S& s, flag* f, const flag* cf, line* l, const
                                    std::uint64_t (&data)[2], epoch_t e, std::uint32_t packet, waiting w, unit16* u,
                                    const unit16* cu, unit16 v, std::uint64_t d, bool b) {
   { s.begin() } -> std::same_as<bool>;
+  { s.begin_pair() } -> std::same_as<bool>;
   { s.epoch() } -> std::same_as<epoch_t>;
   {s.leave()};
   { s.lane() } -> std::convertible_to<unsigned>;

@@ -58,6 +58,16 @@ class schedule_space {
     meet();
     return owner_.healthy;
   }
+  bool begin_pair() {
+    if (lane_ == 0) {
+      explorer_.visible("begin work of a pair", -1);
+      owner_.epoch = poison::epoch_of_pairs(next_epoch(owner_.control(owner_.rank).call.epoch));
+      owner_.healthy = !is_poisoned();
+      explorer_.observed(owner_.healthy);
+    }
+    meet();
+    return owner_.healthy;
+  }
   void leave() {
     explorer_.visible("leave", -1);
     meet();

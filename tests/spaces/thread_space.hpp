@@ -89,6 +89,17 @@ class thread_space {
     return shared_.healthy;
   }
 
+  bool begin_pair() {
+    jitter();
+    if (lane_ == 0) {
+      shared_.epoch = poison::epoch_of_pairs(
+          next_epoch(of(owner_.control(owner_.rank).call.epoch).load(std::memory_order_relaxed)));
+      shared_.healthy = poison_word() == 0;
+    }
+    shared_.barrier.arrive_and_wait();
+    return shared_.healthy;
+  }
+
   void leave() {
     jitter();
     shared_.barrier.arrive_and_wait();

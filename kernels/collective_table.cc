@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/collective_table.hpp"
+
+#include <vector>
+
+#include "exec/dispatch.hpp"
+
+namespace xyl {
+namespace {
+
+const std::array<reduce_families, element_types::size>& reduces() {
+  static const auto all = [] {
+    std::array<reduce_families, element_types::size> made;
+    element_types::for_each([&](auto entry, int at) {
+      made[static_cast<std::size_t>(at)] = reduce_kernels<typename decltype(entry)::type>();
+    });
+    return made;
+  }();
+  return all;
+}
+
+const move_kernels& moves() {
+  static const move_kernels all = movement_kernels();
+  return all;
+}
+
+int index_of_fixed(int ranks) { return ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : -1; }
+
+}  // namespace
+
+kernel choose_reduce_kernel(reduce_form form, xylDataType_t type, xylRedOp_t operation, int ranks) {
+  const int index = element_types::index_of(type);
+  if (index < 0) return {};
+  const reduce_families& of_type = reduces()[static_cast<std::size_t>(index)];
+  const kernel_family& family = form == reduce_form::packet   ? of_type.packet
+                                : form == reduce_form::direct ? of_type.direct
+                                                              : of_type.two_phase;
+  const int fixed = index_of_fixed(ranks);
+  if (operation == xylSum && fixed >= 0 && family.fixed[static_cast<std::size_t>(fixed)].function)
+    return family.fixed[static_cast<std::size_t>(fixed)];
+  return family.any;
+}
+
+kernel choose_move_kernel(move_form form, int ranks) {
+  switch (form) {
+    case move_form::packet:
+      return moves().packet[static_cast<std::size_t>(index_of_fixed(ranks) + 1)];
+    case move_form::spread:
+      return moves().spread_broadcast;
+    default:
+      return moves().exchange;
+  }
+}
+
+std::span<const kernel> all_collective_kernels() {
+  static const std::vector<kernel> all = [] {
+    std::vector<kernel> list(moves().packet.begin(), moves().packet.end());
+    for (const kernel& k : {moves().exchange, moves().spread_broadcast, moves().transfer}) list.push_back(k);
+    for (const reduce_families& of_type : reduces())
+      for (const kernel_family& family : {of_type.packet, of_type.direct, of_type.two_phase}) {
+        list.push_back(family.any);
+        for (const kernel& fixed : family.fixed)
+          if (fixed.function) list.push_back(fixed);
+      }
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace xyl

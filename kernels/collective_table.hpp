@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernels of the collectives other than allreduce, as handles for the CUDA runtime. Compiles with any compiler.
+#pragma once
+
+#include "kernels/kernel_table.hpp"
+#include "proto/forms.hpp"
+
+namespace xyl {
+
+struct reduce_families {
+  kernel_family packet, direct, two_phase;
+};
+template <class T>
+reduce_families reduce_kernels();  // kernels/reduce_*.cu
+
+struct move_kernels {
+  std::array<kernel, 4> packet;  // for any number of ranks, for 2, 4 and 8
+  kernel exchange, spread_broadcast, transfer;
+};
+move_kernels movement_kernels();  // kernels/movement.cu
+kernel scaling_kernel(int type);  // kernels/scale.cu; an element type
+
+// function is null for a type that does not exist. operation: what is combined with.
+kernel choose_reduce_kernel(reduce_form form, xylDataType_t type, xylRedOp_t operation, int ranks);
+kernel choose_move_kernel(move_form form, int ranks);
+
+// Those of this table that wait for peers, once each.
+std::span<const kernel> all_collective_kernels();
+
+}  // namespace xyl

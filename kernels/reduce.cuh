@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Kernels of reduce and reduce-scatter; instantiated per type by kernels/reduce_*.cu.
+#pragma once
+
+#include "kernels/collective_arguments.hpp"
+#include "kernels/collective_table.hpp"
+#include "kernels/cuda_space.cuh"
+#include "kernels/reduction_cuda.cuh"
+
+namespace xyl {
+
+struct packet_reduce_protocol {
+  static constexpr unsigned lanes(int ranks) { return ranks == 2 || ranks == 4 ? 384 : 256; }
+  template <class S, class Call, class R>
+  static __device__ __forceinline__ void run(S& s, const Call& c, const R& red, const reduce_target& target) {
+    packet_reduce(s, c, red, target);
+  }
+};
+struct direct_reduce_protocol {
+  static constexpr unsigned lanes(int ranks) { return ranks == 2 || ranks == 4 ? 320 : 256; }
+  template <class S, class Call, class R>
+  static __device__ __forceinline__ void run(S& s, const Call& c, const R& red, const reduce_target& target) {
+    direct_reduce(s, c, red, target);
+  }
+};
+struct two_phase_reduce_protocol {
+  static constexpr unsigned lanes(int) { return 256; }
+  template <class S, class Call, class R>
+  static __device__ __forceinline__ void run(S& s, const Call& c, const R& red, const reduce_target& target) {
+    two_phase_reduce(s, c, red, target.to);
+  }
+};
+
+template <class Protocol, class T, int Ranks>
+__global__ void __launch_bounds__(Protocol::lanes(Ranks), 2)
+    reduce_kernel(const __grid_constant__ reduce_arguments<argument_capacity(Ranks)> given) {
+  __shared__ block_state state;
+  cuda_space space(given, state);
+  if constexpr (Ranks == 0) {
+    const call_record& record = given.what.record;
+    const std::uint32_t divisor = record.operation == xylAvg ? static_cast<std::uint32_t>(given.what.ranks) : 1;
+    Protocol::run(space, given.what, any_reduction<T>{record.operation, divisor}, given.target);
+  } else {
+    Protocol::run(space, given.what, sum_of<T, Ranks>{}, given.target);
+  }
+}
+
+template <class Protocol, class T, int Ranks>
+kernel reduce_handle() {
+  return {reinterpret_cast<const void*>(reduce_kernel<Protocol, T, Ranks>), Protocol::lanes(Ranks),
+          argument_capacity(Ranks)};
+}
+
+template <class Protocol, class T, bool Fixed>
+kernel_family reduce_family() {
+  kernel_family family;
+  family.any = reduce_handle<Protocol, T, 0>();
+  if constexpr (Fixed)
+    family.fixed = {reduce_handle<Protocol, T, 2>(), reduce_handle<Protocol, T, 4>(),
+                    reduce_handle<Protocol, T, 8>()};
+  return family;
+}
+
+template <class T>
+reduce_families reduce_kernels() {
+  constexpr bool fixed = has_fixed_ranks<T>;
+  return {reduce_family<packet_reduce_protocol, T, fixed>(), reduce_family<direct_reduce_protocol, T, fixed>(),
+          reduce_family<two_phase_reduce_protocol, T, false>()};
+}
+
+}  // namespace xyl

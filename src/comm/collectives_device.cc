@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Collective calls on device memory: which form, on how many blocks, in which chunks. The choice depends on what
+// all ranks agreed on, and on the size of the message.
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "exec/dispatch.hpp"
+
+namespace xyl {
+
+namespace {
+
+// Where all ranks share one GPU, a piece that all get is written once and read from there: as many reads as when it
+// is pushed, but fewer writes.
+constexpr std::uint64_t pull_bytes = 64 << 10;
+// Bytes of a message between two ranks that make one more block worth while.
+constexpr std::uint64_t transfer_bytes_per_block = 8 << 10;
+
+// Elements of whole units in so many bytes, at least one unit.
+std::uint64_t elements_in(std::uint64_t bytes, unsigned element_bytes) {
+  return std::max<std::uint64_t>(16, bytes / 16 * 16) / element_bytes;
+}
+
+}  // namespace
+
+result communicator::reduce_device(const request& r, const chosen_operation& op) {
+  const call_record record = record_of(r, op.recorded, true);
+  if (waits_->out_of_service()) return explain(record);
+  const layout& map = device_->map();
+  const unsigned element_bytes = facts_of(r.type)->bytes;
+  const std::uint64_t bytes = r.count * element_bytes;
+  const bool scatters = r.what == collective::reduce_scatter;
+  algorithm how = selection_.choose(selection_.device, bytes);
+  // A ring is for everybody's result; a block for each rank is two-shot's first half.
+  if (r.what != collective::all_reduce && (how == algorithm::ring || (scatters && how == algorithm::two_shot)))
+    how = algorithm::one_shot;
+  std::uint64_t step = chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes);
+  const int pieces = scatters ? ranks_ : 1;
+  if (op.scale)
+    step = std::min(step, elements_in(map.scratch_bytes() / static_cast<unsigned>(pieces), element_bytes));
+  reduce_target target{scatters ? bytes : 0, r.what == collective::reduce ? r.root : movement::everyone};
+
+  std::uint64_t done = 0;
+  do {
+    const std::uint64_t chunk = std::min<std::uint64_t>(step, r.count - done);
+    const void* input = static_cast<const std::byte*>(r.send) + done * element_bytes;
+    void* const output = static_cast<std::byte*>(r.recv) + done * element_bytes;
+    if (op.scale) {
+      XYL_TRY(device_->scale({*op.scale, target.input_stride, pieces, chunk}, input, r.stream, input));
+    }
+    const unsigned blocks = selection_.blocks_for(how, chunk * element_bytes);
+    if (r.what == collective::all_reduce) {
+      XYL_TRY(device_->all_reduce({how, blocks}, input, output, chunk, record, r.stream));
+    } else {
+      reduce_target now = target;
+      if (op.scale && scatters) now.input_stride = chunk * element_bytes;
+      const reduce_form form = how == algorithm::packet     ? reduce_form::packet
+                               : how == algorithm::two_shot ? reduce_form::two_phase
+                                                            : reduce_form::direct;
+      XYL_TRY(device_->reduce({form, blocks, now}, input, output, chunk, record, r.stream));
+    }
+    done += chunk;
+  } while (done < r.count);
+  return {};
+}
+
+result communicator::move_device(const request& r) {
+  const call_record record = record_of(r, 0, true);
+  if (waits_->out_of_service()) return explain(record);
+  const layout& map = device_->map();
+  const unsigned element_bytes = facts_of(r.type)->bytes;
+  const std::uint64_t bytes = r.count * element_bytes;
+  device_move how{move_form::direct, 1, movement_of(r, bytes)};
+  const algorithm like = selection_.choose(selection_.device, bytes);
+  std::uint64_t room = map.bulk_stride;
+  if (like == algorithm::packet || r.what == collective::barrier) {
+    how.form = move_form::packet;
+    room = map.packet_capacity();
+  } else if (selection_.forced == selection::automatic && on_one_gpu_ && bytes >= pull_bytes &&
+             how.what.input_stride == 0 && how.what.to == movement::everyone) {
+    how.form = move_form::pull;
+  } else if (r.what == collective::broadcast && like == algorithm::two_shot && ranks_ > 2) {
+    how.form = move_form::spread;
+    room = map.bulk_stride * static_cast<unsigned>(ranks_ - 1);
+  }
+  const std::uint64_t step = elements_in(std::min(room, selection_.device.chunk_bytes), element_bytes);
+
+  std::uint64_t done = 0;
+  do {
+    const std::uint64_t chunk = std::min<std::uint64_t>(step, r.count - done);
+    how.what.bytes = chunk * element_bytes;
+    how.blocks = selection_.blocks_for(how.form == move_form::packet ? algorithm::packet : like, how.what.bytes);
+    XYL_TRY(device_->move(how, static_cast<const std::byte*>(r.send) + done * element_bytes,
+                          static_cast<std::byte*>(r.recv) + done * element_bytes, record, r.stream));
+    done += chunk;
+  } while (done < r.count);
+  return {};
+}
+
+// Several launches if they must: one launch has one transfer of a peer and direction, and no more than fit. All
+// ranks put the same ones into the same launch, whatever order they were asked for in: the n-th of its pair and
+// direction into the n-th round, and in a round those whose receiver comes k ranks after the sender, for k in
+// order.
+result communicator::transfer_device(std::span<const request> all) {
+  if (waits_->out_of_service()) return explain(record_of(all[0], 0, true));
+  struct placed {
+    int round, distance;
+    const request* what;
+  };
+  std::vector<placed> order;
+  std::map<std::pair<int, bool>, int> rounds;
+  for (const request& r : all) {
+    const bool sends = r.what == collective::send;
+    const int distance = ((sends ? r.root - rank_ : rank_ - r.root) + ranks_) % ranks_;
+    order.push_back({rounds[{r.root, sends}]++, distance, &r});
+  }
+  std::stable_sort(order.begin(), order.end(), [](const placed& a, const placed& b) {
+    return a.round != b.round ? a.round < b.round : a.distance < b.distance;
+  });
+  // Both ends must use as many blocks; both know the size. A send and a receive for each peer fit together.
+  const auto most = std::clamp<unsigned>(selection_.max_blocks / (2 * static_cast<unsigned>(ranks_)), 1,
+                                         device_->map().pair_blocks);
+  // Distances in one launch: each is a send and a receive.
+  const int distances =
+      std::max(1, std::min<int>(device_side::most_transfers / 2, static_cast<int>(selection_.max_blocks) / 2));
+  std::size_t next = 0;
+  while (next < order.size()) {
+    const int round = order[next].round, group = (order[next].distance - 1) / distances;
+    std::vector<transfer> together;
+    unsigned blocks = 0;
+    const call_record record = record_of(*order[next].what, 0, true);
+    const xylStream_t stream = order[next].what->stream;
+    for (; next < order.size() && order[next].round == round && (order[next].distance - 1) / distances == group;
+         ++next) {
+      const request& r = *order[next].what;
+      transfer t = transfer_of(r, record_of(r, 0, true));
+      const std::uint64_t wanted = (t.bytes + transfer_bytes_per_block - 1) / transfer_bytes_per_block;
+      t.blocks = static_cast<std::uint16_t>(std::clamp<std::uint64_t>(wanted, 1, most));
+      t.first_block = static_cast<std::uint16_t>(blocks);
+      blocks += t.blocks;
+      together.push_back(t);
+    }
+    XYL_TRY(device_->run_transfers(together, blocks, record, stream));
+  }
+  return {};
+}
+
+}  // namespace xyl

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The device half of a communicator with CUDA: its memory, and the launches. All memory, events and code that a
+// launch needs exist after connect(): a launch allocates nothing and loads nothing, so it can be captured, and
+// cannot wait behind a kernel that waits for this rank. Relies on one lock per communicator in the caller.
+#pragma once
+
+#include <vector>
+
+#include "exec/device_side.hpp"
+#include "exec/stream_order.hpp"
+#include "kernels/arguments.hpp"
+#include "kernels/kernel_table.hpp"
+
+namespace xyl {
+
+class cuda_device_side final : public device_side {
+ public:
+  cuda_device_side(int device, const layout& map, std::int64_t deadline_ns)
+      : device_(device), map_(map), deadline_ns_(deadline_ns) {}
+  ~cuda_device_side() override {
+    const device_scope scope(device_);
+    disconnect();
+    if (workspace_) (void)cudaFree(workspace_);
+    if (registered_) (void)cudaHostUnregister(registered_);
+    (void)cudaGetLastError();
+  }
+
+  result initialise(std::byte* host_control, std::size_t host_bytes);
+  const device_handle& handle() const override { return handle_; }
+  result connect(std::span<const device_handle> all, int rank) override;
+  const layout& map() const override { return map_; }
+  memory_kind classify(const void* pointer) const override;
+  result all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count, const call_record& record,
+                    xylStream_t stream) override;
+  // In device_collectives_cuda.cc.
+  result reduce(const device_reduce& how, const void* send, void* recv, std::uint64_t count,
+                const call_record& record, xylStream_t stream) override;
+  result move(const device_move& how, const void* send, void* recv, const call_record& record,
+              xylStream_t stream) override;
+  result run_transfers(std::span<const transfer> all, unsigned blocks, const call_record& record,
+                       xylStream_t stream) override;
+  result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) override;
+  result drain() override {
+    const device_scope scope(device_);
+    XYL_TRY(scope.status());
+    return order_.drain();
+  }
+  void disconnect() override {
+    const device_scope scope(device_);
+    for (void* mapped : mapped_) (void)cudaIpcCloseMemHandle(mapped);
+    mapped_.clear();
+  }
+
+ private:
+  result open_peer(const device_handle& peer, int p, std::byte*& workspace);
+  std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
+  static unsigned lanes_for(const kernel& k, std::uint64_t units);
+  // What every kernel that works with peers is given.
+  template <class Arguments>
+  result launch(const kernel& k, unsigned blocks, unsigned lanes, Arguments arguments, cudaStream_t stream) {
+    arguments.host_control = host_control_;
+    arguments.deadline_ns = static_cast<std::uint64_t>(deadline_ns_);
+    arguments.what.map = map_;
+    for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
+    void* list[] = {&arguments};
+    return cuda_result(cudaLaunchKernel(k.function, dim3(blocks), dim3(lanes), list, 0, stream),
+                       "cudaLaunchKernel");
+  }
+  template <class Arguments>
+  void describe(Arguments& arguments, const void* send, void* recv, std::uint64_t count,
+                const call_record& record) const {
+    arguments.what.input = static_cast<const std::byte*>(send);
+    arguments.what.output = static_cast<std::byte*>(recv);
+    arguments.what.count = count;
+    arguments.what.fingerprint = fingerprint(record);
+    arguments.what.record = record;
+    arguments.what.rank = rank_;
+    arguments.what.ranks = static_cast<std::int32_t>(peers_.size());
+  }
+  result check_blocks(unsigned blocks) const;
+
+  const int device_;
+  const layout map_;
+  const std::int64_t deadline_ns_;
+  int rank_ = -1;
+  std::byte* workspace_ = nullptr;
+  std::byte* registered_ = nullptr;        // this rank's host control page
+  control_block* host_control_ = nullptr;  // the same as the device reaches it
+  std::vector<void*> mapped_;              // other processes' workspaces
+  std::vector<std::byte*> peers_;          // by rank
+  device_handle handle_{};
+  stream_order order_;
+};
+
+}  // namespace xyl

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// How the collectives other than allreduce are done, by name.
+#pragma once
+
+#include <cstdint>
+
+namespace xyl {
+
+// packet_reduce(), direct_reduce(), two_phase_reduce()
+enum class reduce_form : std::uint8_t { packet, direct, two_phase };
+
+// packet_exchange(), exchange() pushed and pulled, spread_broadcast()
+enum class move_form : std::uint8_t { packet, direct, pull, spread };
+
+}  // namespace xyl
