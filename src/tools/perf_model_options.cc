@@ -68,8 +68,9 @@ seen_flags add_flags(CLI::App& app, perf_options& out, bool has_layers) {
       add_names(app, "--pattern",
                 has_layers ? "What follows the sum (default rmsnorm)" : "What follows the sum, or all (default)",
                 pattern_list(), "PATTERN", &pattern_info::pattern, all_patterns(), pattern_named, model.patterns);
-  seen.fused = app.add_flag("--fused", "Measure xylAllReduceRMSNorm");
-  seen.unfused = app.add_flag("--unfused", "Measure xylAllReduce and a separate kernel for residual and norm");
+  seen.fused = app.add_flag("--fused")->description("Measure xylAllReduceRMSNorm");
+  seen.unfused =
+      app.add_flag("--unfused")->description("Measure xylAllReduce and a separate kernel for residual and norm");
   app.add_flag("--gemma", model.gemma_style, "The norm's weight is 1 + weight");
   app.add_flag("--fp32-weight", model.fp32_weight, "The norm's weight is fp32, whatever the type");
   add_common_flags(app, out);

@@ -65,7 +65,7 @@ class perf_run : public ::testing::Test {
 
   perf_options options_;
   crew crew_{1, MPI_COMM_WORLD};
-  perf_team team_{options_, seat(crew_, 0), 1, {}};
+  perf_team team_{options_, seat(crew_, 0), 1, true, true, {}};
   perf_collective collective_ = copying();
   std::string said_;
 };
@@ -150,7 +150,7 @@ std::int64_t wrong_of_barrier(xylComm_t comm, xylResult_t (*meet)(const collecti
   crew both(2, MPI_COMM_WORLD);
   std::int64_t wrong = -1;
   const auto run = [&](int rank) {
-    perf_team team{options, seat(both, rank), 2, {}};
+    perf_team team{options, seat(both, rank), 2, rank == 0, rank == 0, {}};
     team.own.emplace_back();
     team.own[0].rank = rank;
     team.own[0].comm = comm;
