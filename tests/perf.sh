@@ -31,13 +31,13 @@ lines=$(wc -l <"$folder/all.csv")
 [ "$lines" -ge 283 ] || fail "all.csv has $lines lines"
 grep -q '"f8e5m2"' "$folder/all.json"
 
-# Sizes that do not divide by three, every root; two of the ranks are threads of one process.
+# Sizes that do not divide by three, every root.
 for collective in $collectives; do
   # shellcheck disable=SC2086
   good 3 "$collective" -b 4 -e 20K -f 71 -r all $brief
   grep -q '^# Out of bounds values : 0 OK' "$folder/out.txt" || fail "$collective: $(cat "$folder/out.txt")"
   # shellcheck disable=SC2086
-  if "$MPIRUN" -np 2 tests/perf_faulty "$collective" --memory host -b 4K -e 4K $brief >"$folder/out.txt" 2>&1; then
+  if timeout 120 "$MPIRUN" -np 2 tests/perf_faulty "$collective" --memory host -b 4K -e 4K $brief >"$folder/out.txt" 2>&1; then
     fail "nobody saw the fault in $collective: $(cat "$folder/out.txt")"
   fi
   grep -q "WRONG RESULT: $collective" "$folder/out.txt" || fail "$collective: $(cat "$folder/out.txt")"
@@ -52,6 +52,25 @@ grep -q '4 ranks' "$folder/out.txt"
 
 good 2 allreduce -b 8 -e 64K -f 64 -n 20 --compare
 grep -q 'ratio' "$folder/out.txt"
+# shellcheck disable=SC2086
+good 2 gather -r 1 -b 8 -e 1K -f 128 --compare $brief
+[ "$(grep -c '^ .*N/A' "$folder/out.txt")" = 0 ] || fail "MPI was not measured: $(cat "$folder/out.txt")"
+
+# Both forms of a decode step, and every pattern of a fused call.
+# shellcheck disable=SC2086
+good 2 decode --layers 2 --hidden 256 --tokens 1,5 $brief --csv "$folder/decode.csv"
+[ "$(wc -l <"$folder/decode.csv")" = 5 ] || fail "decode: $(cat "$folder/out.txt")"
+grep -q '^# Out of bounds values : 0 OK' "$folder/out.txt" || fail "decode: $(cat "$folder/out.txt")"
+# shellcheck disable=SC2086
+good 3 fused --hidden 256 --tokens 1,5 $brief --csv "$folder/fused.csv"
+[ "$(wc -l <"$folder/fused.csv")" = 15 ] || fail "fused: $(cat "$folder/out.txt")"
+for what in "fused --pattern fp8-token" "decode --layers 1 --fused"; do
+  # shellcheck disable=SC2086
+  if timeout 120 "$MPIRUN" -np 2 tests/perf_faulty $what --memory host --hidden 256 $brief >"$folder/out.txt" 2>&1; then
+    fail "nobody saw the fault in $what: $(cat "$folder/out.txt")"
+  fi
+  grep -q 'WRONG RESULT: ' "$folder/out.txt" || fail "$what: $(cat "$folder/out.txt")"
+done
 
 if perf 1 allreduce -b 4K -e 1K >"$folder/out.txt" 2>&1; then
   fail "-b 4K -e 1K was accepted"

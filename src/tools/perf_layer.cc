@@ -112,9 +112,11 @@ result fused_layer::clear_quantised(const layer_call& what) {
 }
 
 result fused_layer::run_fused(const layer_call& what) {
+  arguments_.resize(own_.size());
   for (std::size_t i = 0; i < own_.size(); ++i) {
     const buffers& b = own_[i];
-    xylAllReduceRMSNormArgs_t args{};
+    xylAllReduceRMSNormArgs_t& args = arguments_[i];
+    args = {};
     args.size = sizeof args;
     args.pattern = what.pattern;
     args.type = what.type;

@@ -71,6 +71,8 @@ class fused_layer {
   bool fp32_weight_;
   std::uint64_t salt_ = 0;
   std::vector<buffers> own_;  // as team_.own
+  // A group may read them when it ends.
+  std::vector<xylAllReduceRMSNormArgs_t> arguments_;
 };
 
 }  // namespace xyl

@@ -46,7 +46,10 @@ result measurement::call(const calls& what) {
   if (is_group)
     if (const xylResult_t end = xylGroupEnd(); code == xylSuccess) code = end;
   if (code == xylSuccess) return {};
-  const std::size_t at = std::min(i, what.size() - 1);
+  // Of a group any rank may know the reason.
+  std::size_t at = std::min(i, what.size() - 1);
+  for (std::size_t k = 0; i == what.size() && k < what.size(); ++k)
+    if (*xylGetLastError(team_.own[k].comm)) at = k;
   return error(code, "%s (%s) on rank %d: %s: %s", collective_.function, describe(what[at]).c_str(), what[at].rank,
                xylGetErrorString(code), xylGetLastError(team_.own[at].comm));
 }

@@ -99,9 +99,12 @@ xylResult_t __wrap_xylGroupEnd() {
 
 xylResult_t __wrap_xylBarrier(xylComm_t, xylStream_t) { return xylSuccess; }
 
+// A norm may be one step off, not four.
 decltype(xylAllReduceRMSNorm) __real_xylAllReduceRMSNorm;
 xylResult_t __wrap_xylAllReduceRMSNorm(const xylAllReduceRMSNormArgs_t* args, xylComm_t comm, xylStream_t stream) {
-  return spoil(__real_xylAllReduceRMSNorm(args, comm, stream), is_last(comm),
-               args->output ? args->output : args->quantised);
+  const xylResult_t code = __real_xylAllReduceRMSNorm(args, comm, stream);
+  void* const output = args->quantised ? args->quantised : args->output;
+  if (code == xylSuccess && is_last(comm)) *static_cast<unsigned char*>(output) ^= 4u;
+  return code;
 }
 }
