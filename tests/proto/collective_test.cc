@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Every form of every collective other than allreduce, and transfers, with ranks as threads; built with
+// ThreadSanitizer too. See protocol_test.cc.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "proto/collective_machine.hpp"
+
+namespace xyl::test {
+namespace {
+
+constexpr form forms[] = {form::packet,        form::direct,        form::pull,      form::spread,
+                          form::packet_reduce, form::direct_reduce, form::two_phase, form::shift};
+constexpr collective collectives[] = {collective::broadcast,      collective::all_gather, collective::all_to_all,
+                                      collective::gather,         collective::scatter,    collective::reduce,
+                                      collective::reduce_scatter, collective::send};
+
+struct shape {
+  int ranks;
+  unsigned blocks, lanes;
+};
+
+class collectives_of : public testing::TestWithParam<shape> {
+ protected:
+  machine_plan plan(std::uint64_t seed) const {
+    machine_plan plan;
+    plan.ranks = GetParam().ranks;
+    plan.blocks = GetParam().blocks;
+    plan.lanes = GetParam().lanes;
+    plan.seed = seed;
+    plan.packet_bytes_per_rank = 1024;
+    plan.bulk_bytes_per_rank = 4096;
+    plan.last_epoch = seed % 2 ? epoch_zero : 0xfffffff4ull;
+    return plan;
+  }
+};
+
+// All collectives in one random order, so that each follows each, with all roots, sizes and alignments.
+TEST_P(collectives_of, bytes_of_every_form_in_any_order) {
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    std::mt19937 random(static_cast<unsigned>(seed * 100 + static_cast<unsigned>(GetParam().ranks)));
+    const machine_plan p = plan(seed);
+    collective_machine<> machine(p);
+    std::vector<collective_plan> calls;
+    for (const form how : forms)
+      for (const collective what : collectives) {
+        if (!does(how, what)) continue;
+        for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1 + random() % 20},
+                                          std::uint64_t{1 + random() % 300}, std::uint64_t{UINT64_MAX}}) {
+          collective_plan c;
+          c.how = how;
+          c.what = what;
+          c.kind = static_cast<int>(random() % kinds);
+          c.count = std::min(count, largest_piece(how, machine.map(), element_bytes(c.kind)));
+          c.root = static_cast<int>(random() % static_cast<unsigned>(p.ranks));
+          c.blocks = 1 + random() % p.blocks;
+          // A send and a receive need a block each.
+          if (how == form::shift && (p.blocks < 2 || p.ranks < 2)) continue;
+          if (how == form::shift) c.blocks = p.blocks;
+          c.distance = 1 + static_cast<int>(random() % static_cast<unsigned>(p.ranks - 1));
+          c.in_place = random() % 2;
+          c.shift = random() % 2 ? random() % 4 : 0;
+          calls.push_back(c);
+        }
+      }
+    std::shuffle(calls.begin(), calls.end(), random);
+    ASSERT_TRUE(machine.run(calls)) << "seed " << seed;
+    EXPECT_EQ(machine.check(), "") << "seed " << seed;
+  }
+}
+
+TEST_P(collectives_of, that_differ_touch_no_output) {
+  for (const form how : forms)
+    for (const collective what : collectives) {
+      if (!does(how, what) || how == form::shift) continue;
+      machine_plan p = plan(1);
+      collective_machine<> machine(p);
+      collective_plan c;
+      c.how = how;
+      c.what = what;
+      c.count = 20;
+      c.blocks = p.blocks;
+      c.root = p.ranks - 1;
+      std::vector<collective_plan> calls(2, c);
+      calls[1].odd_rank = p.ranks - 2;
+      EXPECT_FALSE(machine.run(calls));
+      for (int r = 0; r < p.ranks; ++r) {
+        EXPECT_TRUE(machine.output(r, 1).untouched()) << form_names[static_cast<int>(how)] << " rank " << r;
+        EXPECT_EQ(poison::code(machine.rank(r).control(r).poisoned.word), xylInvalidUsage);
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(shapes, collectives_of,
+                         testing::Values(shape{2, 1, 1}, shape{2, 2, 2}, shape{3, 2, 1}, shape{3, 1, 2},
+                                         shape{4, 2, 2}, shape{8, 2, 1}),
+                         [](const auto& info) {
+                           return "ranks" + std::to_string(info.param.ranks) + "blocks" +
+                                  std::to_string(info.param.blocks) + "lanes" + std::to_string(info.param.lanes);
+                         });
+
+// The receiver finds it; its output stays as it was, and both are out of service.
+TEST(transfers, that_differ_are_found_by_the_receiver) {
+  machine_plan p;
+  p.blocks = 2;
+  p.lanes = 2;
+  collective_machine<> machine(p);
+  collective_plan c;
+  c.how = form::shift;
+  c.what = collective::send;
+  c.count = 2000;
+  c.blocks = 2;
+  std::vector<collective_plan> calls(2, c);
+  calls[1].odd_rank = 1;
+  EXPECT_FALSE(machine.run(calls));
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_TRUE(machine.output(r, 1).untouched());
+    EXPECT_EQ(poison::code(machine.rank(r).control(r).poisoned.word), xylInvalidUsage);
+  }
+}
+
+// 2^32 chunks later: tags wrap, numbers do not.
+TEST(transfers, go_on_across_the_wrap_of_their_tags) {
+  machine_plan p;
+  p.ranks = 3;
+  p.blocks = 2;
+  collective_machine<> machine(p);
+  const std::uint64_t before = 0xfffffffaull;
+  for (int r = 0; r < 3; ++r)
+    for (unsigned peer = 0; peer < 3; ++peer) {
+      std::byte* const mine = machine.rank(r).workspaces[static_cast<unsigned>(r)];
+      *reinterpret_cast<std::uint64_t*>(mine + machine.map().sent_offset(peer, 0)) = before;
+      *reinterpret_cast<std::uint64_t*>(mine + machine.map().received_offset(peer, 0)) = before;
+      reinterpret_cast<flag*>(mine + machine.map().flag_offset(flag_family::credit, peer, 0))->epoch = before;
+    }
+  collective_plan c;
+  c.how = form::shift;
+  c.what = collective::send;
+  c.blocks = 2;
+  std::vector<collective_plan> calls;
+  for (int i = 0; i < 12; ++i) {
+    c.count = 1 + static_cast<unsigned>(i) * 37;
+    c.distance = 1 + i % 2;
+    calls.push_back(c);
+  }
+  ASSERT_TRUE(machine.run(calls));
+  EXPECT_EQ(machine.check(), "");
+}
+
+}  // namespace
+}  // namespace xyl::test
