@@ -43,6 +43,7 @@ result fused_layer::allocate(xylDataType_t type, std::size_t most_tokens) {
   std::size_t scales = 0;
   for (const pattern_info& p : all_patterns())
     scales = std::max(scales, scale_bytes(p.pattern, most_tokens, hidden_));
+  own_.clear();
   for (perf_rank& r : team_.own) {
     own_.emplace_back();
     buffers& b = own_.back();

@@ -25,9 +25,9 @@ void with_seats(int threads, const std::function<void(seat&, int)>& body) {
 }
 
 TEST(perf_crew, extremes_and_sums_of_all_threads) {
-  for (int threads : {1, 2, 5})
+  for (int threads : {1, 2, 4})
     with_seats(threads, [&](seat& place, int i) {
-      for (int round = 0; round < 50; ++round) {
+      for (int round = 0; round < 12; ++round) {
         EXPECT_EQ(place.smallest(round + (i + round) % threads), round);
         EXPECT_EQ(place.sum(round * i), round * threads * (threads - 1) / 2);
         EXPECT_EQ(place.largest(round + 0.5 * i), round + 0.5 * (threads - 1));
@@ -38,7 +38,7 @@ TEST(perf_crew, extremes_and_sums_of_all_threads) {
 TEST(perf_crew, nobody_passes_a_barrier_early) {
   std::atomic<int> come{0};
   with_seats(4, [&](seat& place, int) {
-    for (int round = 1; round <= 50; ++round) {
+    for (int round = 1; round <= 12; ++round) {
       ++come;
       place.barrier();
       EXPECT_GE(come, 4 * round);
@@ -49,7 +49,7 @@ TEST(perf_crew, nobody_passes_a_barrier_early) {
 
 TEST(perf_crew, an_allgather_keeps_the_order_of_threads) {
   with_seats(3, [&](seat& place, int i) {
-    for (int round = 0; round < 50; ++round) {
+    for (int round = 0; round < 12; ++round) {
       // Sizes change from call to call.
       const std::vector<int> own(static_cast<std::size_t>(round % 3 + 1), 100 * round + i);
       std::vector<int> all(3 * own.size());

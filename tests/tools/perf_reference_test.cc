@@ -16,8 +16,8 @@ TEST(perf_reference, activations_round_to_nearest_even) {
   EXPECT_EQ(round_activation(xylBfloat16, 259), 260);
   EXPECT_EQ(round_activation(xylFloat16, 2049), 2048);
   EXPECT_EQ(round_activation(xylFloat32, 16777217.0f), 16777216.0f);
-  std::byte buffer[12] = {};
   for (xylDataType_t type : {xylFloat16, xylBfloat16, xylFloat32}) {
+    std::byte buffer[12] = {};
     store_activation(type, buffer, 2, -1.5f);
     EXPECT_EQ(load_activation(type, buffer, 2), -1.5f);
     EXPECT_EQ(load_activation(type, buffer, 1), 0.0f);
