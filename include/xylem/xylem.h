@@ -123,14 +123,80 @@ typedef struct {
 xylResult_t xylGetUniqueId(xylUniqueId *id);
 
 /* Creates this rank's communicator of the `ranks` ranks that call this with the same id (collective over them). Ranks
- * may be processes or threads; several ranks of one thread are created in a group (xylGroupStart). Else as
- * xylCommInitOob. The rank that comes first waits XYLEM_TIMEOUT for the last.
- * Errors (comm is then set to NULL): those of xylCommInitOob, and: xylInvalidArgument (an id that xylGetUniqueId did
+ * may be processes or threads; several ranks of one thread are created in a group (xylGroupStart), and then *comm is
+ * set when the group ends. Else as xylCommInitOob. The rank that comes first waits XYLEM_TIMEOUT for the last.
+ * Errors (*comm is then NULL): those of xylCommInitOob, and: xylInvalidArgument (an id that xylGetUniqueId did
  * not make, or that was damaged on its way), xylInvalidUsage (ranks were given different numbers of ranks, or two the
  * same rank, or another id is served where this one was), xylRemoteError (nobody serves the id any more, a rank or
  * the process that serves it ended), xylTimeout (nobody answered within XYLEM_CONNECT_TIMEOUT, or ranks did not come:
  * the text names them). */
 xylResult_t xylCommInitRank(xylComm_t *comm, int ranks, xylUniqueId id, int rank);
+
+/* How a communicator is made. Always begun with XYL_CONFIG_INITIALIZER; fields that a later version adds have their
+ * defaults for programs that were compiled before. */
+typedef struct {
+  size_t size;          /* sizeof(xylConfig_t) */
+  int blocking;         /* 1: calls that make the communicator return when it is made. 0: they return xylInProgress at
+                         * once, with *comm set; xylCommGetAsyncError gives xylInProgress until it is made, then
+                         * xylSuccess or what it failed with. Until then every call on it but xylCommGetAsyncError,
+                         * xylGetLastError, xylCommAbort and xylCommDestroy returns xylInvalidArgument. Also for
+                         * xylCommFinalize. */
+  int splitShare;       /* xylCommSplit: 1 allows to share memory with the parent. This version never does. */
+  const char *commName; /* begins every error text of the communicator; copied; NULL: none */
+} xylConfig_t;
+#define XYL_CONFIG_INITIALIZER \
+  { sizeof(xylConfig_t), 1, 0, NULL }
+
+/* xylCommInitRank with a configuration; NULL stands for XYL_CONFIG_INITIALIZER.
+ * Returns xylInProgress with blocking = 0.
+ * Errors: those of xylCommInitRank, and xylInvalidArgument (a size that no version had, blocking or splitShare
+ * neither 0 nor 1). With blocking = 0, those that need the other ranks come from xylCommGetAsyncError, and *comm has
+ * to be destroyed then. */
+xylResult_t xylCommInitRankConfig(xylComm_t *comm, int ranks, xylUniqueId id, int rank, const xylConfig_t *config);
+
+/* Creates all `ranks` communicators of one process: comms[i] is rank i, on CUDA device devices[i] (one device may serve
+ * several ranks) or, where there is no device or devices[i] is -1, for host memory alone. devices NULL: rank i is on
+ * device i, and if there are fewer devices they serve several ranks in turn. Calls of one thread for all ranks belong
+ * between xylGroupStart and xylGroupEnd. It is not recorded in a group, but runs at once.
+ * Errors (all of comms are then NULL): xylInvalidArgument (comms NULL, too many ranks, no such device), and those of
+ * xylCommInitOob. */
+xylResult_t xylCommInitAll(xylComm_t *comms, int ranks, const int *devices);
+
+/* For ranks that take no part. */
+#define XYL_SPLIT_NOCOLOR (-1)
+
+/* *newcomm becomes the communicator of those ranks of comm that pass the same color (0 or above), ranks in the order of
+ * their keys, and of their ranks in comm where keys are equal; NULL with XYL_SPLIT_NOCOLOR. Collective over comm, which
+ * stays as it is; needs nothing of what comm was made with, so it works after MPI_Finalize. The new communicator has
+ * comm's device. In a group *newcomm is set when the group ends. Calls of other threads on comm wait for it.
+ * config: as for xylCommInitRankConfig; NULL: blocking, no name. Returns xylInProgress with blocking = 0; comm is in
+ * progress as well until that has ended, and xylCommDestroy of it waits. A rank without a color always waits for the
+ * others to come.
+ * Errors (*newcomm is then NULL): xylInvalidArgument (NULL, a color below -1, not a communicator, config as above),
+ * xylInvalidUsage (other ranks called something else, or wrong environment), xylSystemError, xylRemoteError,
+ * xylTimeout. */
+xylResult_t xylCommSplit(xylComm_t comm, int color, int key, xylComm_t *newcomm, const xylConfig_t *config);
+
+/* Waits until this rank's work on streams is done; afterwards comm takes no more calls that communicate. Waits for no
+ * peer beyond that, and is no substitute for xylCommDestroy. For a communicator that was made with blocking = 0 it
+ * returns xylInProgress, and xylCommGetAsyncError tells when it is done.
+ * Errors: xylInvalidArgument (not a communicator), xylInvalidUsage (it was finalized before), xylUnhandledCudaError. */
+xylResult_t xylCommFinalize(xylComm_t comm);
+
+/* Calls of this thread from xylGroupStart to xylGroupEnd are recorded, with their arguments checked, and run when the
+ * outermost xylGroupEnd is called: first those that make communicators (xylCommInitRank, xylCommInitRankConfig,
+ * xylCommSplit), at the same time but for splits of one communicator; then those that communicate: of each communicator in the order in which they
+ * were called, the communicators at the same time. So one thread may drive several ranks, and calls on several
+ * communicators need no common order among the ranks. Everything else (queries, xylCommAbort, xylCommDestroy, ...)
+ * is done at once, also in a group. Groups may be nested; the inner xylGroupEnd does nothing.
+ * Pointers that a recorded call was given stay valid until the outermost xylGroupEnd returns; then results in host
+ * memory are complete, and work on device memory is enqueued.
+ *
+ * xylGroupEnd returns xylSuccess; xylInProgress if a communicator with blocking = 0 was begun; else the first error. If
+ * a call in the group returned an error, nothing is run and xylGroupEnd returns that error. If a communicator cannot be
+ * made, calls that communicate are not run. xylInvalidUsage: no group is open. */
+xylResult_t xylGroupStart(void);
+xylResult_t xylGroupEnd(void);
 
 /* Releases the communicator after this rank's outstanding work on streams has finished; waits for no peer beyond
  * that. Graphs that captured its calls must not run any more. Legal after MPI_Finalize, after an error and after

@@ -7,9 +7,10 @@
 #include "xylem/xylem.h"
 #pragma GCC visibility pop
 
-#include "abi/guard.hpp"
+#include "abi/grouped.hpp"
 
 using xyl::communicator;
+using xyl::grouped_call;
 using xyl::guarded;
 using xyl::on_communicator;
 using xyl::query;
@@ -58,7 +59,17 @@ const char* xylGetLastError(xylComm_t comm) {
 }
 
 xylResult_t xylCommGetAsyncError(xylComm_t comm, xylResult_t* error) {
-  return query(comm, "xylCommGetAsyncError", error, [](communicator& c) { return c.async_error(); });
+  return guarded(comm, [&]() -> result {
+    xyl::member* m = nullptr;
+    XYL_TRY(xyl::find_member(comm, "xylCommGetAsyncError", m));
+    if (error == nullptr) return xyl::error(xylInvalidArgument, "xylCommGetAsyncError: the result pointer is NULL");
+    *error = m->progress();
+    // Nobody was told yet what a making in the background failed with.
+    if (*error != xylSuccess && *error != xylInProgress) xyl::remember_error(comm, m->text());
+    communicator* const c = m->ready();
+    if (*error == xylSuccess && c != nullptr) *error = c->async_error();
+    return {};
+  });
 }
 
 xylResult_t xylCommCount(xylComm_t comm, int* count) {
@@ -78,7 +89,7 @@ namespace {
 using xyl::collective;
 
 xylResult_t collect(xylComm_t comm, const char* function, const xyl::request& r) noexcept {
-  return on_communicator(comm, function, [&](communicator& c) { return c.collect(r); });
+  return xyl::grouped_request(comm, function, r);
 }
 
 }  // namespace
@@ -135,7 +146,7 @@ xylResult_t xylRecv(void* recvbuff, size_t count, xylDataType_t type, int peer, 
 }
 
 xylResult_t xylBarrier(xylComm_t comm, xylStream_t stream) {
-  return on_communicator(comm, "xylBarrier", [&](communicator& c) { return c.barrier(stream); });
+  return grouped_call(comm, "xylBarrier", [stream](communicator& c) { return c.barrier(stream); });
 }
 
 xylResult_t xylRedOpCreatePreMulSum(xylRedOp_t* op, void* scalar, xylDataType_t type,

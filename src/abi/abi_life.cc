@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The entry points of xylem.h for the life of a communicator: unique ids, initialisation, abort, destruction.
+// The entry points of xylem.h for the life of a communicator: unique ids, initialisation, splitting, groups, abort,
+// the end.
 
 // What this header declares is what the library exports.
 #pragma GCC visibility push(default)
 #include "xylem/xylem.h"
 #pragma GCC visibility pop
 
+#include <cstddef>
 #include <cstring>
 
-#include "abi/guard.hpp"
+#include "abi/grouped.hpp"
 #include "comm/initialise.hpp"
+#include "exec/device_side.hpp"
 
 using namespace xyl;
 
@@ -22,6 +25,80 @@ result check_rank(const char* function, int ranks, int rank) {
                  host_capacity);
   if (rank < 0 || rank >= ranks) return error(xylInvalidArgument, "%s: rank %d of %d ranks", function, rank, ranks);
   return {};
+}
+
+result read_config(const char* function, const xylConfig_t* config, member_settings& out) {
+  if (config == nullptr) return {};
+  xylConfig_t c = XYL_CONFIG_INITIALIZER;
+  // A later version's structure is longer; what this one does not know has defaults there as well.
+  constexpr std::size_t least = offsetof(xylConfig_t, commName) + sizeof c.commName, most = 4096;
+  if (config->size < least || config->size > most)
+    return error(xylInvalidArgument,
+                 "%s: config has size %zu; it has to begin as XYL_CONFIG_INITIALIZER (size %zu)", function,
+                 config->size, sizeof c);
+  std::memcpy(&c, config, sizeof c);
+  if ((c.blocking != 0 && c.blocking != 1) || (c.splitShare != 0 && c.splitShare != 1))
+    return error(xylInvalidArgument, "%s: config has blocking %d and splitShare %d; each is 0 or 1", function,
+                 c.blocking, c.splitShare);
+  out.blocking = c.blocking == 1;
+  if (c.commName != nullptr) out.name = c.commName;
+  return {};
+}
+
+result publish(const char* function, std::unique_ptr<member> made, xylComm_t* comm) {
+  *comm = publish_handle(std::move(made));
+  if (*comm == nullptr) return error(xylSystemError, "%s: too many communicators in this process", function);
+  return {};
+}
+
+// Makes a communicator now, or when the group ends; *comm is its handle as soon as that is given out.
+// from: the member that it is derived from, or null.
+result make_member(const char* function, member_settings settings, member* from, member::making how,
+                   xylComm_t* comm) {
+  group::step make = [function, from, settings = std::move(settings), how = std::move(how), comm]() -> result {
+    auto made = std::make_unique<member>();
+    made->settings = settings;
+    if (settings.blocking) {
+      XYL_TRY(made->make(how));
+      return publish(function, std::move(made), comm);
+    }
+    if (from != nullptr) XYL_TRY(from->occupy());
+    result begun =
+        made->begin_making(!from ? how : [from, how](const interruption* stop, std::unique_ptr<communicator>& out) {
+          // Before the new one is said to be made, whose owner may go on with either.
+          const std::unique_ptr<member, void (*)(member*)> left(from, [](member* m) { m->vacate(); });
+          return how(stop, out);
+        });
+    if (!begun.ok()) {
+      if (from != nullptr) from->vacate();
+      return begun;
+    }
+    XYL_TRY(publish(function, std::move(made), comm));
+    return error(xylInProgress, "still in progress");
+  };
+  if (!group::is_open()) return make();
+  group::record_making(from, std::move(make));
+  return {};
+}
+
+result make_by_id(const char* function, xylComm_t* comm, int ranks, const xylUniqueId& id, int rank,
+                  const xylConfig_t* config) {
+  if (comm == nullptr) return error(xylInvalidArgument, "%s: comm is NULL", function);
+  *comm = nullptr;
+  XYL_TRY(check_rank(function, ranks, rank));
+  member_settings settings;
+  XYL_TRY(read_config(function, config, settings));
+  unique_id_bytes bytes;
+  std::memcpy(bytes.data(), id.internal, bytes.size());
+  XYL_TRY(check_unique_id(bytes));
+  // The device of this thread, now: a group's end may find another, and other threads have none.
+  const int device = device_side::current_device();
+  return make_member(
+      function, std::move(settings), nullptr,
+      [=](const interruption* stop, std::unique_ptr<communicator>& out) {
+        return initialise_rank(bytes, ranks, rank, device, stop, out);
+      },
+      comm);
 }
 
 }  // namespace
@@ -38,16 +115,38 @@ xylResult_t xylGetUniqueId(xylUniqueId* id) {
 }
 
 xylResult_t xylCommInitRank(xylComm_t* comm, int ranks, xylUniqueId id, int rank) {
-  if (comm != nullptr) *comm = nullptr;
+  return guarded_in_group(nullptr, [&] { return make_by_id("xylCommInitRank", comm, ranks, id, rank, nullptr); });
+}
+
+xylResult_t xylCommInitRankConfig(xylComm_t* comm, int ranks, xylUniqueId id, int rank, const xylConfig_t* config) {
+  return guarded_in_group(nullptr,
+                          [&] { return make_by_id("xylCommInitRankConfig", comm, ranks, id, rank, config); });
+}
+
+xylResult_t xylCommInitAll(xylComm_t* comms, int ranks, const int* devices) {
   return guarded(nullptr, [&]() -> result {
-    if (comm == nullptr) return error(xylInvalidArgument, "xylCommInitRank: comm is NULL");
-    XYL_TRY(check_rank("xylCommInitRank", ranks, rank));
-    unique_id_bytes bytes;
-    std::memcpy(bytes.data(), id.internal, bytes.size());
-    std::unique_ptr<communicator> made;
-    XYL_TRY(initialise_rank(bytes, ranks, rank, nullptr, made));
-    *comm = publish_handle(std::move(made));
-    if (*comm == nullptr) return error(xylSystemError, "xylCommInitRank: too many communicators in this process");
+    if (comms == nullptr) return error(xylInvalidArgument, "xylCommInitAll: comms is NULL");
+    XYL_TRY(check_rank("xylCommInitAll", ranks, 0));
+    for (int r = 0; r < ranks; ++r) comms[r] = nullptr;
+    const int there = device_side::count();
+    std::vector<int> chosen;
+    for (int r = 0; r < ranks; ++r) {
+      chosen.push_back(devices != nullptr ? devices[r] : there == 0 ? -1 : r % there);
+      if (chosen.back() < -1 || chosen.back() >= there)
+        return error(xylInvalidArgument, "xylCommInitAll: devices[%d] is %d; there are %d CUDA devices", r,
+                     chosen.back(), there);
+    }
+    std::vector<std::unique_ptr<communicator>> made;
+    XYL_TRY(initialise_all(chosen, made));
+    for (int r = 0; r < ranks; ++r) {
+      result published = publish("xylCommInitAll", std::make_unique<member>(std::move(made[r])), &comms[r]);
+      if (published.ok()) continue;
+      for (int before = 0; before < r; ++before) {
+        withdraw_handle(comms[before]).reset();
+        comms[before] = nullptr;
+      }
+      return published;
+    }
     return {};
   });
 }
@@ -63,10 +162,62 @@ xylResult_t xylCommInitOob(xylComm_t* comm, int ranks, int rank, xylAllgatherFun
         ranks, rank,
         [=](const void* send, void* recv, std::size_t bytes) { return allgather(context, send, recv, bytes); },
         made));
-    *comm = publish_handle(std::move(made));
-    if (*comm == nullptr) return error(xylSystemError, "xylCommInitOob: too many communicators in this process");
-    return {};
+    return publish("xylCommInitOob", std::make_unique<member>(std::move(made)), comm);
   });
+}
+
+xylResult_t xylCommSplit(xylComm_t comm, int color, int key, xylComm_t* newcomm, const xylConfig_t* config) {
+  return guarded_in_group(comm, [&]() -> result {
+    if (newcomm == nullptr) return error(xylInvalidArgument, "xylCommSplit: newcomm is NULL");
+    *newcomm = nullptr;
+    communicator* parent = nullptr;
+    XYL_TRY(find_communicator(comm, "xylCommSplit", parent));
+    XYL_TRY(check_in_use(comm, "xylCommSplit"));
+    if (color < 0 && color != XYL_SPLIT_NOCOLOR)
+      return error(xylInvalidArgument, "xylCommSplit: color is %d; it is 0 or above, or XYL_SPLIT_NOCOLOR", color);
+    member_settings settings;
+    XYL_TRY(read_config("xylCommSplit", config, settings));
+    member* const from = resolve_handle(comm);
+    const auto held = from->hold();
+    // A rank without a color comes along, and gets nothing.
+    if (color == XYL_SPLIT_NOCOLOR) {
+      group::step come = [=] {
+        std::unique_ptr<communicator> none;
+        return parent->split(color, key, nullptr, none);
+      };
+      if (!group::is_open()) return come();
+      group::record_making(from, [=, keep = held] { return come(); });
+      return {};
+    }
+    return make_member(
+        "xylCommSplit", std::move(settings), from,
+        [=, keep = held](const interruption* stop, std::unique_ptr<communicator>& out) {
+          return parent->split(color, key, stop, out);
+        },
+        newcomm);
+  });
+}
+
+xylResult_t xylCommFinalize(xylComm_t comm) {
+  return guarded(comm, [&]() -> result {
+    communicator* c = nullptr;
+    XYL_TRY(find_communicator(comm, "xylCommFinalize", c));
+    member* const m = resolve_handle(comm);
+    if (m->finalized.exchange(true))
+      return error(xylInvalidUsage, "xylCommFinalize: the communicator was finalized before");
+    if (m->settings.blocking) return c->finalize();
+    XYL_TRY(m->begin([c] { return c->finalize(); }));
+    return error(xylInProgress, "still in progress");
+  });
+}
+
+xylResult_t xylGroupStart() {
+  group::start();
+  return xylSuccess;
+}
+
+xylResult_t xylGroupEnd() {
+  return guarded(nullptr, [] { return group::end(); });
 }
 
 xylResult_t xylCommDestroy(xylComm_t comm) {
@@ -81,8 +232,10 @@ xylResult_t xylCommDestroy(xylComm_t comm) {
 }
 
 xylResult_t xylCommAbort(xylComm_t comm) {
-  return on_communicator(comm, "xylCommAbort", [](communicator& c) -> result {
-    c.abort();
+  return guarded(comm, [&]() -> result {
+    member* m = nullptr;
+    XYL_TRY(find_member(comm, "xylCommAbort", m));
+    m->abort();
     return {};
   });
 }

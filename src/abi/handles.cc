@@ -16,7 +16,7 @@ constexpr std::uintptr_t places = 4096;
 
 // Free while `inside` is null.
 struct place {
-  std::atomic<communicator*> inside;
+  std::atomic<member*> inside;
   std::atomic<std::uintptr_t> handle;  // the last one that this place was given out under
   unsigned forks;                      // how often this process line had forked when the handle was published
 };
@@ -43,9 +43,9 @@ place& place_of(xylComm_t handle) { return table[reinterpret_cast<std::uintptr_t
 std::size_t index_of(xylComm_t handle) { return reinterpret_cast<std::uintptr_t>(handle) % places; }
 
 // Acquire: pairs with the release of publish_handle, and shows the handle that belongs to what is inside.
-communicator* inside_of(xylComm_t handle) {
+member* inside_of(xylComm_t handle) {
   const place& p = place_of(handle);
-  communicator* const inside = p.inside.load(std::memory_order_acquire);
+  member* const inside = p.inside.load(std::memory_order_acquire);
   return p.handle.load(std::memory_order_relaxed) == reinterpret_cast<std::uintptr_t>(handle) ? inside : nullptr;
 }
 
@@ -55,7 +55,7 @@ bool has_text(xylComm_t handle) { return inside_of(handle) != nullptr && !is_inh
 
 }  // namespace
 
-xylComm_t publish_handle(std::unique_ptr<communicator> c) {
+xylComm_t publish_handle(std::unique_ptr<member> m) {
   const std::lock_guard guard(lock);
   for (std::uintptr_t at = 0; at < places; ++at) {
     place& p = table[at];
@@ -65,24 +65,24 @@ xylComm_t publish_handle(std::unique_ptr<communicator> c) {
     texts()[at].clear();
     p.forks = forks.load(std::memory_order_relaxed);  // relaxed: a forked child has one thread, which counted
     p.handle.store(handle, std::memory_order_relaxed);
-    // Release: a thread that resolves the handle sees the whole communicator.
-    p.inside.store(c.release(), std::memory_order_release);
+    // Release: a thread that resolves the handle sees the whole member.
+    p.inside.store(m.release(), std::memory_order_release);
     return reinterpret_cast<xylComm_t>(handle);
   }
   return nullptr;
 }
 
-communicator* resolve_handle(xylComm_t handle) { return inside_of(handle); }
+member* resolve_handle(xylComm_t handle) { return inside_of(handle); }
 
 bool is_inherited(xylComm_t live_handle) {
   return place_of(live_handle).forks != forks.load(std::memory_order_relaxed);  // relaxed: see publish_handle
 }
 
-std::unique_ptr<communicator> withdraw_handle(xylComm_t handle) {
+std::unique_ptr<member> withdraw_handle(xylComm_t handle) {
   const std::lock_guard guard(lock);
   if (inside_of(handle) == nullptr) return nullptr;
   // Acquire: see resolve_handle; this thread is about to destroy it.
-  return std::unique_ptr<communicator>(place_of(handle).inside.exchange(nullptr, std::memory_order_acquire));
+  return std::unique_ptr<member>(place_of(handle).inside.exchange(nullptr, std::memory_order_acquire));
 }
 
 void remember_error(xylComm_t handle, const std::string& text) {
@@ -90,8 +90,9 @@ void remember_error(xylComm_t handle, const std::string& text) {
     text_of_thread = text;
     return;
   }
+  const std::string& name = inside_of(handle)->settings.name;
   const std::lock_guard guard(lock);
-  texts()[index_of(handle)] = text;
+  texts()[index_of(handle)] = name.empty() ? text : name + ": " + text;
 }
 
 std::string recall_error(xylComm_t handle) {

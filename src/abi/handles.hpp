@@ -9,19 +9,19 @@
 #include <memory>
 #include <string>
 
-#include "comm/communicator.hpp"
+#include "comm/member.hpp"
 
 namespace xyl {
 
-// A place holding `c`; nullptr if all are taken.
-xylComm_t publish_handle(std::unique_ptr<communicator> c);
+// A place holding `m`; nullptr if all are taken.
+xylComm_t publish_handle(std::unique_ptr<member> m);
 // What the handle stands for; nullptr if it is not a live communicator.
-communicator* resolve_handle(xylComm_t handle);
+member* resolve_handle(xylComm_t handle);
 // Whether the handle was made by the process that forked this one: its threads, sockets and place in the ranks'
 // order are the parent's.
 bool is_inherited(xylComm_t live_handle);
 // Frees the place and returns what it held; nullptr as above.
-std::unique_ptr<communicator> withdraw_handle(xylComm_t handle);
+std::unique_ptr<member> withdraw_handle(xylComm_t handle);
 
 // The last error of a live handle, or of this thread for a null, wrong or inherited handle.
 void remember_error(xylComm_t handle, const std::string& text);

@@ -40,23 +40,23 @@ result or_out_of_memory(F step) {
 }  // namespace
 
 result communicator::create(int ranks, int rank, const allgather_function& exchange,
-                            std::unique_ptr<communicator>& out) {
+                            std::unique_ptr<communicator>& out, std::optional<int> device) {
   parameters p;
   result read = or_out_of_memory([&] { return read_parameters(::environ, p); });
   if (read.ok()) set_log_level(p.debug);
   release_retired();
   // Also with a wrong environment the others are joined, so that they learn of it instead of waiting.
   std::unique_ptr<communicator> c(new communicator(ranks, rank, p));
-  layout map =
+  layout map = control_board::behind(
       layout::make(static_cast<std::uint32_t>(ranks), 1, host_packet_bytes, host_bulk_bytes,
-                   std::min(host_message_bytes, static_cast<unsigned>(ranks) * host_ring_bytes), host_ring_slots);
+                   std::min(host_message_bytes, static_cast<unsigned>(ranks) * host_ring_bytes), host_ring_slots));
   map.spread = host_spread_bytes;
   XYL_TRY(peer_group::create(rank, exchange, map, c->peers_));
   XYL_TRY(c->choose_polls());
   // Nor may a lack of memory between two exchanges keep this rank from the next.
   result ready = or_out_of_memory([&] { return c->connect_host(map); });
   XYL_TRY(c->peers_->agree(read.ok() ? std::move(ready) : std::move(read)));
-  XYL_TRY(c->connect_device());
+  XYL_TRY(c->connect_device(device));
   XYL_TRY(c->agree_on_selection());
   out = std::move(c);
   return {};
@@ -80,7 +80,9 @@ result communicator::connect_host(const layout& map) {
   host_call_.ranks = ranks_;
   host_call_.map = map;
   std::vector<control_block*> controls;
+  std::vector<control_board*> boards;
   for (int r = 0; r < ranks_; ++r) {
+    boards.push_back(reinterpret_cast<control_board*>(peers_->workspace(r) + control_board::offset_in(map)));
     host_call_.workspace[r] = peers_->workspace(r);
     controls.push_back(reinterpret_cast<control_block*>(peers_->workspace(r)));
   }
@@ -93,6 +95,7 @@ result communicator::connect_host(const layout& map) {
   waits_->describe_calls_by(host_call_.record);
   reductions_ = &choose_host_reductions(parameters_.host_instructions);
   space_ = std::make_unique<host_space>(*waits_, own);
+  control_ = std::make_unique<control_allgather>(std::move(boards), rank_, *waits_);
   return {};
 }
 

@@ -8,11 +8,13 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/parameters.hpp"
+#include "comm/control_allgather.hpp"
 #include "comm/operations.hpp"
 #include "comm/request.hpp"
 #include "comm/selection.hpp"
@@ -26,17 +28,26 @@ namespace xyl {
 class communicator {
  public:
   // Collective over the ranks; every rank learns of another's failure.
-  static result create(int ranks, int rank, const allgather_function& exchange, std::unique_ptr<communicator>& out);
+  // device: a CUDA device, or -1 for none; without it the calling thread's current one.
+  static result create(int ranks, int rank, const allgather_function& exchange, std::unique_ptr<communicator>& out,
+                       std::optional<int> device = {});
   ~communicator();
 
   result collect(const request& r);
   // Sends and receives that go on together: their order does not matter, but for those of one peer and direction.
   // All on one kind of memory, whose arguments were checked.
   result transfer_together(std::span<const request> all);
+  // The same for all those of a group: on both kinds of memory and any streams, and of this rank with itself.
+  result transfer_group(std::span<const request> all);
   // On the CPU, or, with a stream and a device, on that.
   result barrier(xylStream_t stream);
   result create_operation(const void* scalar, int type, int residence, int& op);
   result destroy_operation(int op);
+  // Collective: `out` is the communicator of the ranks with this color, in the order of their keys; none for a
+  // negative color. stop: ends the initialisation of the new one; may be null.
+  result split(int color, int key, const interruption* stop, std::unique_ptr<communicator>& out);
+  // Waits until this rank's work on streams is done.
+  result finalize();
   void abort();
   xylResult_t async_error() const;
 
@@ -53,9 +64,10 @@ class communicator {
         devices_(static_cast<std::size_t>(ranks)),
         all_masks_(static_cast<std::size_t>(ranks)) {}
 
+  control_block& own_control() { return *reinterpret_cast<control_block*>(peers_->workspace(rank_)); }
   result choose_polls();
   result connect_host(const layout& map);
-  result connect_device();
+  result connect_device(std::optional<int> wanted);
   result agree_on_selection();
 
   void begin_host_call(const request& r, int operation);
@@ -66,6 +78,8 @@ class communicator {
   result reduce_device(const request& r, const chosen_operation& op);
   result move_device(const request& r);
   result transfer_host(std::span<const request> all);
+  result copy_to_self(const std::vector<request>& sends, const std::vector<request>& receives);
+  result transfer_on_streams(std::vector<request> all);
   result transfer_device(std::span<const request> all);
   result memory_of(const void* send, const void* recv, memory_kind& kind) const;
   call_record record_of(const request& r, int operation, bool device) const;
@@ -88,6 +102,7 @@ class communicator {
   std::unique_ptr<peer_group> peers_;
   std::unique_ptr<host_wait> waits_;
   std::unique_ptr<host_space> space_;
+  std::unique_ptr<control_allgather> control_;
   const host_reductions* reductions_ = nullptr;
   host_call host_call_;
 

@@ -38,8 +38,9 @@ unsigned co_resident_blocks(const std::vector<device_handle>& all) {
 
 }  // namespace
 
-result communicator::connect_device() {
-  const std::int32_t mine = parameters_.use_gpu && ranks_ <= device_capacity ? device_side::current_device() : -1;
+result communicator::connect_device(std::optional<int> wanted) {
+  const bool possible = parameters_.use_gpu && ranks_ <= device_capacity;
+  const std::int32_t mine = !possible ? -1 : wanted ? *wanted : device_side::current_device();
   XYL_TRY(peers_->exchange(&mine, devices_.data(), sizeof mine));
   const auto without = std::find(devices_.begin(), devices_.end(), -1);
   if (without != devices_.end()) {

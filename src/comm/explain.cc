@@ -14,6 +14,7 @@
 namespace xyl {
 
 std::string describe_call(const call_record& r) {
+  if (r.what == collective::split) return name_of(r.what);
   const type_facts* const facts = facts_of(r.type);
   std::string text = name_of(r.what);
   if (r.what != collective::barrier)
@@ -43,6 +44,8 @@ const char* describe_phase(phase p) {
       return "allgather data";
     case phase::ring:
       return "ring data";
+    case phase::control:
+      return "control plane";
     case phase::exchange:
     case phase::spread:
     case phase::forward:

@@ -32,6 +32,8 @@ const char* name_of(collective what) {
       return "send";
     case collective::receive:
       return "recv";
+    case collective::split:
+      return "split";
   }
   return "?";
 }

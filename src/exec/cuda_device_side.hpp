@@ -41,6 +41,16 @@ class cuda_device_side final : public device_side {
   result run_transfers(std::span<const transfer> all, unsigned blocks, const call_record& record,
                        xylStream_t stream) override;
   result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) override;
+  result copy(void* to, const void* from, std::size_t bytes, xylStream_t stream) override {
+    const device_scope scope(device_);
+    XYL_TRY(scope.status());
+    return cuda_result(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+  }
+  result join(xylStream_t stream, xylStream_t other) override {
+    const device_scope scope(device_);
+    XYL_TRY(scope.status());
+    return order_.join(stream, other);
+  }
   result drain() override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());

@@ -66,6 +66,8 @@ class device_side {
 
   // The calling thread's current CUDA device; -1 if there is none.
   static int current_device();
+  // How many there are; 0 without CUDA or a driver.
+  static int count();
 
   // Allocates and clears the workspace. host_control is the first `host_bytes` (whole pages) of this rank's host
   // workspace, a control_block: kernels read its poison and write its give_up_record there. deadline_ns: how long a
@@ -96,6 +98,10 @@ class device_side {
                                xylStream_t stream) = 0;
   // Enqueues the scaling of this rank's input into scratch memory, where it lies piece behind piece.
   virtual result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) = 0;
+  // Enqueues a copy within this rank's memory.
+  virtual result copy(void* to, const void* from, std::size_t bytes, xylStream_t stream) = 0;
+  // What is enqueued on `stream` from now on comes after what was enqueued on `other` before.
+  virtual result join(xylStream_t stream, xylStream_t other) = 0;
   // Waits until nothing that was enqueued outside graphs is running.
   virtual result drain() = 0;
   // Stops using the peers' memory. The own workspace may be freed once every peer has done this or is dead.

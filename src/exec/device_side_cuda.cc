@@ -219,13 +219,19 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   return order_.after(stream);
 }
 
+int device_side::count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  (void)cudaGetLastError();
+  return 0;
+}
+
 int device_side::current_device() {
-  int count = 0, device = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0 || cudaGetDevice(&device) != cudaSuccess) {
-    (void)cudaGetLastError();
-    return -1;
-  }
-  return device;
+  int device = 0;
+  if (count() == 0) return -1;
+  if (cudaGetDevice(&device) == cudaSuccess) return device;
+  (void)cudaGetLastError();
+  return -1;
 }
 
 result device_side::create(int device, const layout& map, std::byte* host_control, std::size_t host_bytes,

@@ -7,6 +7,8 @@ namespace xyl {
 
 int device_side::current_device() { return -1; }
 
+int device_side::count() { return 0; }
+
 result device_side::create(int, const layout&, std::byte*, std::size_t, std::int64_t,
                            std::unique_ptr<device_side>& out) {
   out.reset();

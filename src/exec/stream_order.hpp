@@ -21,13 +21,14 @@ class stream_order {
   ~stream_order() {
     for (sequence* s : {&eager_, &captured_})
       if (s->last) (void)cudaEventDestroy(s->last);
+    if (meeting_) (void)cudaEventDestroy(meeting_);
   }
 
   // On the device of the communicator.
   result create() {
     for (sequence* s : {&eager_, &captured_})
       XYL_TRY(cuda_result(cudaEventCreateWithFlags(&s->last, cudaEventDisableTiming), "cudaEventCreateWithFlags"));
-    return {};
+    return cuda_result(cudaEventCreateWithFlags(&meeting_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   }
 
   // Before a launch: what is enqueued on `stream` from now on comes after the last launch.
@@ -59,6 +60,13 @@ class stream_order {
     return {};
   }
 
+  // What is enqueued on `stream` from now on comes after what is on `other`. A stream that is being captured takes
+  // the other into its capture. The event is free again at once: the wait is for what it stands for now.
+  result join(cudaStream_t stream, cudaStream_t other) {
+    XYL_TRY(cuda_result(cudaEventRecord(meeting_, other), "cudaEventRecord"));
+    return cuda_result(cudaStreamWaitEvent(stream, meeting_, 0), "cudaStreamWaitEvent");
+  }
+
   // Waits for the last eager launch.
   result drain() {
     return eager_.is_used ? cuda_result(cudaEventSynchronize(eager_.last), "cudaEventSynchronize") : result();
@@ -71,6 +79,7 @@ class stream_order {
     unsigned long long capture = 0;  // 0: eager
     bool is_used = false;
   };
+  cudaEvent_t meeting_ = nullptr;
   sequence eager_, captured_;
   sequence* current_ = &eager_;
 };

@@ -20,13 +20,14 @@ class interruption {
   }
   // From any thread, any number of times.
   void request() {
-    // release, with the acquire in requested(): who sees the request sees why.
-    requested_.store(true, std::memory_order_release);
+    // Sequentially consistent, as in requested(): users pair it with a word of their own (see
+    // member::begin_making).
+    requested_.store(true);
     const std::uint64_t one = 1;
     // Fails only if the counter is full, and then it is readable anyway.
     [[maybe_unused]] const ssize_t n = ::write(bell_.get(), &one, sizeof one);
   }
-  bool requested() const { return requested_.load(std::memory_order_acquire); }
+  bool requested() const { return requested_.load(); }
   int fd() const { return bell_.get(); }  // becomes readable
 
  private:

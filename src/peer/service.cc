@@ -35,7 +35,7 @@ int sooner(int a, int b) {
 
 }  // namespace
 
-result service::acquire(std::shared_ptr<service>& out) {
+result service::allowed() {
   // relaxed: a process compares with what it wrote itself, or with what its memory held when it was forked.
   const pid_t owner = instance_process.load(std::memory_order_relaxed);
   if (owner != 0 && owner != ::getpid())
@@ -43,6 +43,11 @@ result service::acquire(std::shared_ptr<service>& out) {
                  "process %d was forked from process %d while that had communicators: a forked process cannot use "
                  "Xylem before it calls exec",
                  static_cast<int>(::getpid()), static_cast<int>(owner));
+  return {};
+}
+
+result service::acquire(std::shared_ptr<service>& out) {
+  XYL_TRY(allowed());
   instance_process.store(::getpid(), std::memory_order_relaxed);
   // Made before the lock is taken, and so destroyed after it, wherever this ends: the destructor takes the lock.
   std::shared_ptr<service> made(new service);

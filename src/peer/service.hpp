@@ -40,6 +40,8 @@ class service_client {
 class service {
  public:
   static result acquire(std::shared_ptr<service>& out);
+  // Whether this process may have one: not if it was forked from a process that had one.
+  static result allowed();
   ~service();
   service(const service&) = delete;
 

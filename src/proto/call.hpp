@@ -22,7 +22,8 @@ enum class collective : std::uint8_t {
   gather,
   scatter,
   send,
-  receive
+  receive,
+  split
 };
 
 // The arguments that must be equal on all ranks, in a form that can be printed on both sides of a mismatch.

@@ -66,7 +66,8 @@ enum class phase : std::uint32_t {
   forward,
   contribution,
   message,
-  credit
+  credit,
+  control
 };
 
 // Why a communicator is out of service. Written into every rank's control line by whoever gives up first; zero is

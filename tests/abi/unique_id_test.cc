@@ -11,45 +11,11 @@
 #include <thread>
 #include <vector>
 
-#include "abi/ranks.hpp"
+#include "abi/id_ranks.hpp"
 #include "base/clock.hpp"
 
 namespace xyl::test {
 namespace {
-
-class environment {
- public:
-  environment(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~environment() { ::unsetenv(name_); }
-
- private:
-  const char* name_;
-};
-
-// Rank 0's id for everybody.
-xylUniqueId shared_id(int rank, int ranks, meeting& m) {
-  xylUniqueId mine{};
-  if (rank == 0) {
-    EXPECT_EQ(xylGetUniqueId(&mine), xylSuccess) << xylGetLastError(nullptr);
-  }
-  std::vector<xylUniqueId> all(static_cast<std::size_t>(ranks));
-  EXPECT_EQ(m.allgather(rank)(&mine, all.data(), sizeof mine), 0);
-  return all[0];
-}
-
-void expect_good(const std::vector<process_end>& ends) {
-  for (std::size_t i = 0; i < ends.size(); ++i)
-    EXPECT_TRUE(ends[i].good()) << "rank " << i << ": " << ends[i].text();
-}
-
-void expect_sum(xylComm_t comm, int ranks, int rank) {
-  std::vector<int> data(1000);
-  for (std::size_t i = 0; i < data.size(); ++i) data[i] = rank + static_cast<int>(i);
-  ASSERT_EQ(xylAllReduce(data.data(), data.data(), data.size(), xylInt32, xylSum, comm, nullptr), xylSuccess)
-      << xylGetLastError(comm);
-  for (std::size_t i = 0; i < data.size(); ++i)
-    ASSERT_EQ(data[i], ranks * (ranks - 1) / 2 + ranks * static_cast<int>(i));
-}
 
 int threads_of_this_process() {
   std::ifstream status("/proc/self/status");

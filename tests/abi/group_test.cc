@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Groups and nonblocking initialisation: one thread that drives several ranks, calls on several communicators in
+// different orders, errors inside a group, and communicators that are not made yet.
+#include <unistd.h>
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "abi/id_ranks.hpp"
+#include "base/clock.hpp"
+
+namespace xyl::test {
+namespace {
+
+xylResult_t await_progress(xylComm_t comm, int limit_ms = 20'000) {
+  xylResult_t state = xylInProgress;
+  EXPECT_TRUE(eventually(
+      [&] {
+        EXPECT_EQ(xylCommGetAsyncError(comm, &state), xylSuccess);
+        return state != xylInProgress;
+      },
+      limit_ms));
+  return state;
+}
+
+// All ranks of a communicator, driven by this thread.
+class local_ranks {
+ public:
+  explicit local_ranks(int ranks) : comms(static_cast<std::size_t>(ranks)) {
+    EXPECT_EQ(xylCommInitAll(comms.data(), ranks, nullptr), xylSuccess) << xylGetLastError(nullptr);
+    for (int r = 0; r < ranks; ++r) sums.emplace_back(ranks, r);
+  }
+  ~local_ranks() {
+    for (xylComm_t c : comms) EXPECT_EQ(xylCommDestroy(c), xylSuccess);
+  }
+  int size() const { return static_cast<int>(comms.size()); }
+
+  std::vector<xylComm_t> comms;
+  std::vector<sum_of_ranks> sums;
+};
+
+TEST(group, lets_one_thread_drive_all_ranks) {
+  for (int ranks : {1, 2, 5})
+    in_a_process([&] {
+      local_ranks all(ranks);
+      ASSERT_EQ(xylGroupStart(), xylSuccess);
+      for (int r = 0; r < ranks; ++r) ASSERT_EQ(all.sums[r].call(all.comms[r]), xylSuccess);
+      // Nothing has run yet.
+      for (int r = 0; r < ranks; ++r) all.sums[r].expect_untouched(r);
+      ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+      for (int r = 0; r < ranks; ++r) all.sums[r].expect_right();
+    });
+}
+
+TEST(group, runs_many_calls_of_each_rank_in_their_order) {
+  in_a_process([] {
+    local_ranks all(3);
+    std::vector<std::vector<std::int64_t>> data(3, std::vector<std::int64_t>(5000, 1));
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    for (int round = 0; round < 20; ++round)
+      for (int r : {2, 0, 1}) {
+        // 3, then its square, ... mod 2^64: the order of sum and product matters.
+        const xylRedOp_t op = round % 2 == 0 ? xylSum : xylProd;
+        ASSERT_EQ(xylAllReduce(data[r].data(), data[r].data(), data[r].size(), xylInt64, op, all.comms[r], nullptr),
+                  xylSuccess);
+        if (round % 5 == 0) {
+          ASSERT_EQ(xylBarrier(all.comms[r], nullptr), xylSuccess);
+        }
+      }
+    ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+    std::uint64_t expected = 1;
+    for (int round = 0; round < 20; ++round)
+      expected = round % 2 == 0 ? expected * 3 : expected * expected * expected;
+    for (int r = 0; r < 3; ++r)
+      for (std::int64_t x : data[r]) ASSERT_EQ(static_cast<std::uint64_t>(x), expected);
+  });
+}
+
+// Outside a group this would be a deadlock: each of the two waits in the communicator that the other comes to last.
+TEST(group, lets_ranks_call_two_communicators_in_different_orders) {
+  expect_good(forked_ranks(2, [](int rank, meeting& m) {
+    test_communicator one(2, rank, m), two(2, rank, m);
+    ASSERT_EQ(one.code(), xylSuccess);
+    ASSERT_EQ(two.code(), xylSuccess);
+    for (int round = 0; round < 50; ++round) {
+      sum_of_ranks first(2, rank), second(2, rank, 30'000);
+      ASSERT_EQ(xylGroupStart(), xylSuccess);
+      if (rank == 0) {
+        ASSERT_EQ(first.call(one), xylSuccess);
+        ASSERT_EQ(second.call(two), xylSuccess);
+      } else {
+        ASSERT_EQ(second.call(two), xylSuccess);
+        ASSERT_EQ(first.call(one), xylSuccess);
+      }
+      ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+      first.expect_right();
+      second.expect_right();
+    }
+  }));
+}
+
+TEST(group, may_be_nested_and_runs_at_the_outermost_end) {
+  in_a_process([] {
+    local_ranks all(2);
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    ASSERT_EQ(all.sums[0].call(all.comms[0]), xylSuccess);
+    ASSERT_EQ(xylGroupEnd(), xylSuccess);
+    all.sums[0].expect_untouched(0);
+    ASSERT_EQ(all.sums[1].call(all.comms[1]), xylSuccess);
+    ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+    for (const sum_of_ranks& sum : all.sums) sum.expect_right();
+    EXPECT_EQ(xylGroupEnd(), xylInvalidUsage);
+    EXPECT_TRUE(says(xylGetLastError(nullptr), "no group")) << xylGetLastError(nullptr);
+  });
+}
+
+TEST(group, without_calls_is_a_success) {
+  ASSERT_EQ(xylGroupStart(), xylSuccess);
+  EXPECT_EQ(xylGroupEnd(), xylSuccess);
+}
+
+TEST(group, of_another_thread_is_another_group) {
+  in_a_process([] {
+    local_ranks all(1);
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    std::thread([&] {
+      EXPECT_EQ(all.sums[0].call(all.comms[0]), xylSuccess);
+      all.sums[0].expect_right();
+      EXPECT_EQ(xylGroupEnd(), xylInvalidUsage);
+    }).join();
+    EXPECT_EQ(xylGroupEnd(), xylSuccess);
+  });
+}
+
+TEST(group, with_a_wrong_call_runs_nothing_and_is_usable_again) {
+  in_a_process([] {
+    local_ranks all(2);
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    ASSERT_EQ(all.sums[0].call(all.comms[0]), xylSuccess);
+    EXPECT_EQ(all.sums[1].call(nullptr), xylInvalidArgument);
+    EXPECT_EQ(xylGroupEnd(), xylInvalidArgument);
+    EXPECT_TRUE(says(xylGetLastError(nullptr), "comm is NULL")) << xylGetLastError(nullptr);
+    for (int r = 0; r < 2; ++r) all.sums[r].expect_untouched(r);
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    for (int r = 0; r < 2; ++r) ASSERT_EQ(all.sums[r].call(all.comms[r]), xylSuccess);
+    ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+    for (const sum_of_ranks& sum : all.sums) sum.expect_right();
+  });
+}
+
+TEST(group, whose_communicator_is_destroyed_inside_is_an_error_at_its_end) {
+  in_a_process([] {
+    xylComm_t comm = nullptr;
+    ASSERT_EQ(xylCommInitAll(&comm, 1, nullptr), xylSuccess);
+    sum_of_ranks sum(1, 0);
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    ASSERT_EQ(sum.call(comm), xylSuccess);
+    ASSERT_EQ(xylCommDestroy(comm), xylSuccess);
+    EXPECT_EQ(xylGroupEnd(), xylInvalidArgument);
+    EXPECT_TRUE(says(xylGetLastError(nullptr), "not a communicator")) << xylGetLastError(nullptr);
+  });
+}
+
+TEST(group, reports_mismatched_calls_of_its_ranks) {
+  in_a_process([] {
+    local_ranks all(2);
+    std::vector<float> in(10, 1), out(10, 7);
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    ASSERT_EQ(xylAllReduce(in.data(), out.data(), 10, xylFloat32, xylSum, all.comms[0], nullptr), xylSuccess);
+    ASSERT_EQ(xylAllReduce(in.data(), out.data(), 10, xylFloat32, xylMax, all.comms[1], nullptr), xylSuccess);
+    EXPECT_EQ(xylGroupEnd(), xylInvalidUsage);
+    EXPECT_TRUE(says(xylGetLastError(nullptr), "differ")) << xylGetLastError(nullptr);
+    EXPECT_TRUE(says(xylGetLastError(all.comms[1]), "differ")) << xylGetLastError(all.comms[1]);
+    for (float x : out) ASSERT_EQ(x, 7);
+  });
+}
+
+TEST(group, of_initialisations_lets_one_thread_make_all_ranks) {
+  in_a_process([] {
+    constexpr int ranks = 4;
+    xylUniqueId id;
+    ASSERT_EQ(xylGetUniqueId(&id), xylSuccess) << xylGetLastError(nullptr);
+    xylComm_t comms[ranks];
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    for (int r = 0; r < ranks; ++r) ASSERT_EQ(xylCommInitRank(&comms[r], ranks, id, r), xylSuccess);
+    ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    std::vector<sum_of_ranks> sums;
+    for (int r = 0; r < ranks; ++r) sums.emplace_back(ranks, r);
+    for (int r = 0; r < ranks; ++r) ASSERT_EQ(sums[r].call(comms[r]), xylSuccess);
+    ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+    for (const sum_of_ranks& sum : sums) sum.expect_right();
+    for (xylComm_t c : comms) EXPECT_EQ(xylCommDestroy(c), xylSuccess);
+  });
+}
+
+// Two processes with two ranks each, one thread per process, and a split in the same way.
+TEST(group, of_initialisations_and_splits_spans_processes) {
+  expect_good(forked_ranks(2, [](int process, meeting& m) {
+    const xylUniqueId id = shared_id(process, 2, m);
+    xylComm_t comms[2], parts[2];
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    for (int t = 0; t < 2; ++t) ASSERT_EQ(xylCommInitRank(&comms[t], 4, id, 2 * process + t), xylSuccess);
+    ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    for (int t = 0; t < 2; ++t) ASSERT_EQ(xylCommSplit(comms[t], t, process, &parts[t], nullptr), xylSuccess);
+    ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+    sum_of_ranks sums[] = {{2, process}, {2, process}, {4, 2 * process}, {4, 2 * process + 1}};
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    for (int t = 0; t < 2; ++t) {
+      ASSERT_EQ(sums[t].call(parts[t]), xylSuccess);
+      ASSERT_EQ(sums[2 + t].call(comms[t]), xylSuccess);
+    }
+    ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+    for (const sum_of_ranks& sum : sums) sum.expect_right();
+    for (int t = 0; t < 2; ++t) {
+      EXPECT_EQ(xylCommDestroy(parts[t]), xylSuccess);
+      EXPECT_EQ(xylCommDestroy(comms[t]), xylSuccess);
+    }
+  }));
+}
+
+// All of them at once would come to the parent in another order on each rank.
+TEST(group, keeps_the_order_of_splits_of_one_communicator) {
+  expect_good(forked_ranks(2, [](int rank, meeting& m) {
+    test_communicator comm(2, rank, m);
+    ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
+    for (int round = 0; round < 5; ++round) {
+      std::vector<xylComm_t> parts(6);
+      ASSERT_EQ(xylGroupStart(), xylSuccess);
+      for (int i = 0; i < 6; ++i)
+        ASSERT_EQ(xylCommSplit(comm, i % 2 == 0 ? 0 : rank, i % 3 == 0 ? -rank : rank, &parts[i], nullptr),
+                  xylSuccess);
+      ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+      for (int i = 0; i < 6; ++i) {
+        if (i % 2 == 0)
+          expect_sum(parts[i], 2, i % 3 == 0 ? 1 - rank : rank);
+        else
+          expect_sum(parts[i], 1, 0);
+        EXPECT_EQ(xylCommDestroy(parts[i]), xylSuccess);
+      }
+    }
+  }));
+}
+
+TEST(group, whose_initialisation_fails_leaves_no_handles_of_it) {
+  in_a_process([] {
+    xylUniqueId id;
+    ASSERT_EQ(xylGetUniqueId(&id), xylSuccess);
+    xylComm_t comms[2] = {reinterpret_cast<xylComm_t>(1), reinterpret_cast<xylComm_t>(1)};
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    ASSERT_EQ(xylCommInitRank(&comms[0], 2, id, 0), xylSuccess);
+    ASSERT_EQ(xylCommInitRank(&comms[1], 2, id, 0), xylSuccess);  // the same rank again
+    EXPECT_EQ(xylGroupEnd(), xylInvalidUsage);
+    EXPECT_TRUE(says(xylGetLastError(nullptr), "rank 0 came twice")) << xylGetLastError(nullptr);
+    for (xylComm_t c : comms) EXPECT_EQ(c, nullptr);
+  });
+}
+
+TEST(init_all, refuses_wrong_arguments) {
+  in_a_process([] {
+    xylComm_t comms[2] = {reinterpret_cast<xylComm_t>(1), reinterpret_cast<xylComm_t>(1)};
+    EXPECT_EQ(xylCommInitAll(nullptr, 2, nullptr), xylInvalidArgument);
+    EXPECT_EQ(xylCommInitAll(comms, 0, nullptr), xylInvalidArgument);
+    const int devices[] = {-1, 4096};
+    EXPECT_EQ(xylCommInitAll(comms, 2, devices), xylInvalidArgument);
+    EXPECT_TRUE(says(xylGetLastError(nullptr), "devices[1] is 4096")) << xylGetLastError(nullptr);
+    for (xylComm_t c : comms) EXPECT_EQ(c, nullptr);
+    const int none[] = {-1, -1};
+    ASSERT_EQ(xylCommInitAll(comms, 2, none), xylSuccess) << xylGetLastError(nullptr);
+    for (xylComm_t c : comms) {
+      int device = 0;
+      EXPECT_EQ(xylCommDevice(c, &device), xylSuccess);
+      EXPECT_EQ(device, -1);
+      EXPECT_EQ(xylCommDestroy(c), xylSuccess);
+    }
+  });
+}
+
+xylConfig_t nonblocking() {
+  xylConfig_t config = XYL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  return config;
+}
+
+TEST(nonblocking, initialisation_is_in_progress_until_all_ranks_have_come) {
+  expect_good(forked_ranks(2, [](int rank, meeting& m) {
+    const xylUniqueId id = shared_id(rank, 2, m);
+    const xylConfig_t config = nonblocking();
+    xylComm_t comm = nullptr;
+    if (rank == 1) m.wait();
+    EXPECT_EQ(xylCommInitRankConfig(&comm, 2, id, rank, &config), xylInProgress);
+    ASSERT_NE(comm, nullptr);
+    if (rank == 0) {
+      xylResult_t state = xylSuccess;
+      EXPECT_EQ(xylCommGetAsyncError(comm, &state), xylSuccess);
+      EXPECT_EQ(state, xylInProgress);
+      int count = 0;
+      EXPECT_EQ(xylCommCount(comm, &count), xylInvalidArgument);
+      sum_of_ranks early(2, 0);
+      EXPECT_EQ(early.call(comm), xylInvalidArgument);
+      EXPECT_TRUE(says(xylGetLastError(comm), "has not ended")) << xylGetLastError(comm);
+      m.wait();
+    }
+    ASSERT_EQ(await_progress(comm), xylSuccess) << xylGetLastError(comm);
+    expect_sum(comm, 2, rank);
+    // And so is a split of it, for whom wants that.
+    xylComm_t part = nullptr;
+    EXPECT_EQ(xylCommSplit(comm, 0, -rank, &part, &config), xylInProgress);
+    ASSERT_EQ(await_progress(part), xylSuccess) << xylGetLastError(part);
+    EXPECT_EQ(await_progress(comm), xylSuccess);  // it was busy with that, too
+    expect_sum(comm, 2, rank);
+    expect_sum(part, 2, 1 - rank);
+    EXPECT_EQ(xylCommFinalize(part), xylInProgress);
+    EXPECT_EQ(await_progress(part), xylSuccess);
+    EXPECT_EQ(xylBarrier(part, nullptr), xylInvalidUsage);
+    EXPECT_EQ(xylCommDestroy(part), xylSuccess);
+    EXPECT_EQ(xylCommDestroy(comm), xylSuccess);
+  }));
+}
+
+TEST(nonblocking, initialisation_that_fails_says_so_when_asked) {
+  expect_good(forked_ranks(2, [](int rank, meeting& m) {
+    const xylUniqueId id = shared_id(rank, 2, m);
+    const xylConfig_t config = nonblocking();
+    xylComm_t comm = nullptr;
+    EXPECT_EQ(xylCommInitRankConfig(&comm, 2 + rank, id, rank, &config), xylInProgress);
+    EXPECT_EQ(await_progress(comm), xylInvalidUsage);
+    EXPECT_TRUE(says(xylGetLastError(comm), "as one of 3")) << xylGetLastError(comm);
+    EXPECT_EQ(xylBarrier(comm, nullptr), xylInvalidUsage);
+    EXPECT_EQ(xylCommDestroy(comm), xylSuccess);
+    m.wait();
+  }));
+}
+
+TEST(nonblocking, initialisation_may_be_aborted_and_destroyed_while_others_are_awaited) {
+  in_a_process([] {
+    xylUniqueId id;
+    ASSERT_EQ(xylGetUniqueId(&id), xylSuccess);
+    const xylConfig_t config = nonblocking();
+    for (const bool abort_first : {true, false}) {
+      xylComm_t comm = nullptr;
+      EXPECT_EQ(xylCommInitRankConfig(&comm, 2, id, 0, &config), xylInProgress);
+      const std::int64_t began = now_ns();
+      if (abort_first) {
+        ::usleep(50'000);
+        EXPECT_EQ(xylCommAbort(comm), xylSuccess);
+        EXPECT_EQ(xylCommAbort(comm), xylSuccess);
+        EXPECT_EQ(await_progress(comm), xylRemoteError);
+        EXPECT_TRUE(says(xylGetLastError(comm), "aborted")) << xylGetLastError(comm);
+      }
+      EXPECT_EQ(xylCommDestroy(comm), xylSuccess);
+      EXPECT_LT(now_ns() - began, 5'000'000'000);
+    }
+  });
+}
+
+TEST(nonblocking, initialisation_that_a_rank_aborts_fails_for_the_others) {
+  expect_good(forked_ranks(2, [](int rank, meeting& m) {
+    const xylUniqueId id = shared_id(rank, 2, m);
+    const xylConfig_t config = nonblocking();
+    xylComm_t comm = nullptr;
+    EXPECT_EQ(xylCommInitRankConfig(&comm, 3, id, rank, &config), xylInProgress);
+    ::usleep(100'000);
+    if (rank == 1) {
+      EXPECT_EQ(xylCommAbort(comm), xylSuccess);
+    }
+    EXPECT_EQ(await_progress(comm), xylRemoteError);
+    if (rank == 0) {
+      EXPECT_TRUE(says(xylGetLastError(comm), "rank 1 (process")) << xylGetLastError(comm);
+    }
+    EXPECT_EQ(xylCommDestroy(comm), xylSuccess);
+    m.wait();
+  }));
+}
+
+TEST(nonblocking, initialisations_in_a_group_are_in_progress_after_it) {
+  in_a_process([] {
+    xylUniqueId id;
+    ASSERT_EQ(xylGetUniqueId(&id), xylSuccess);
+    const xylConfig_t config = nonblocking();
+    xylComm_t comms[3];
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    for (int r = 0; r < 3; ++r) ASSERT_EQ(xylCommInitRankConfig(&comms[r], 3, id, r, &config), xylSuccess);
+    EXPECT_EQ(xylGroupEnd(), xylInProgress);
+    for (xylComm_t c : comms) ASSERT_EQ(await_progress(c), xylSuccess) << xylGetLastError(c);
+    for (xylComm_t c : comms) EXPECT_EQ(xylCommDestroy(c), xylSuccess);
+  });
+}
+
+TEST(finalize, ends_communication_but_not_the_communicator) {
+  with_ranks(2, [](int rank, test_communicator& comm) {
+    expect_sum(comm, 2, rank);
+    EXPECT_EQ(xylCommFinalize(comm), xylSuccess);
+    EXPECT_EQ(xylBarrier(comm, nullptr), xylInvalidUsage);
+    EXPECT_TRUE(says(xylGetLastError(comm), "finalized")) << xylGetLastError(comm);
+    int count = 0;
+    EXPECT_EQ(xylCommCount(comm, &count), xylSuccess);
+    EXPECT_EQ(count, 2);
+    EXPECT_EQ(xylCommFinalize(comm), xylInvalidUsage);
+    xylComm_t part = nullptr;
+    EXPECT_EQ(xylCommSplit(comm, 0, 0, &part, nullptr), xylInvalidUsage);
+    EXPECT_EQ(xylCommFinalize(nullptr), xylInvalidArgument);
+  });
+}
+
+TEST(fork_after_init, refuses_the_child_but_not_its_own_groups) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork with threads";
+#endif
+  in_a_process([] {
+    local_ranks all(2);
+    // So that there are helper threads, which the child does not have.
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    for (int r = 0; r < 2; ++r) ASSERT_EQ(all.sums[r].call(all.comms[r]), xylSuccess);
+    ASSERT_EQ(xylGroupEnd(), xylSuccess);
+    in_a_process([&] {
+      ASSERT_EQ(xylGroupStart(), xylSuccess);
+      EXPECT_EQ(all.sums[0].call(all.comms[0]), xylInvalidUsage);
+      EXPECT_EQ(xylGroupEnd(), xylInvalidUsage);
+      xylComm_t part = nullptr;
+      EXPECT_EQ(xylCommSplit(all.comms[0], 0, 0, &part, nullptr), xylInvalidUsage);
+      EXPECT_EQ(xylCommFinalize(all.comms[0]), xylInvalidUsage);
+      xylUniqueId id;
+      ASSERT_EQ(xylGetUniqueId(&id), xylSuccess);
+      xylComm_t own = nullptr;
+      EXPECT_EQ(xylCommInitRank(&own, 2, id, 0), xylInvalidUsage);
+      EXPECT_TRUE(says(xylGetLastError(nullptr), "was forked")) << xylGetLastError(nullptr);
+    });
+  });
+}
+
+}  // namespace
+}  // namespace xyl::test
