@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# libxylem.so exports exactly the functions that xylem.h declares, all of symbol node XYLEM_1.0, bears its SONAME,
+# libxylem.so exports exactly the functions that xylem.h and what it includes declare, all of symbol node XYLEM_1.0, bears its SONAME,
 # and needs neither MPI nor a CUDA driver nor a CUDA runtime.
 set -eu
 library=.libs/libxylem.so
-header=$srcdir/include/xylem/xylem.h
+headers="$srcdir/include/xylem/xylem.h $srcdir/include/xylem/xylem_fused.h"
 
 symbols=$("$NM" -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort)
 foreign=$(printf '%s\n' "$symbols" | grep -v '^xyl[A-Z][A-Za-z]*@@XYLEM_1\.0$' || true)
@@ -28,7 +28,7 @@ if [ -z "$symbols" ]; then
   echo "skipped: the library has no entry points"
   exit 77
 fi
-declared=$(sed -n 's/^[a-zA-Z].*[ *]\(xyl[A-Z][A-Za-z]*\)(.*/\1/p' "$header" | sort)
+declared=$(sed -n 's/^[a-zA-Z].*[ *]\(xyl[A-Z][A-Za-z]*\)(.*/\1/p' $headers | sort)
 exported=$(printf '%s\n' "$symbols" | sed 's/@@.*//')
 if [ "$declared" != "$exported" ]; then
   echo "xylem.h declares: $declared"

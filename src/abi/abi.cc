@@ -165,3 +165,14 @@ xylResult_t xylRedOpDestroy(xylRedOp_t op, xylComm_t comm) {
   return on_communicator(comm, "xylRedOpDestroy",
                          [&](communicator& c) { return c.destroy_operation(static_cast<int>(op)); });
 }
+
+xylResult_t xylAllReduceRMSNorm(const xylAllReduceRMSNormArgs_t* args, xylComm_t comm, xylStream_t stream) {
+  return on_communicator(comm, "xylAllReduceRMSNorm",
+                         [&](communicator& c) { return c.fused_all_reduce(args, nullptr, false, stream); });
+}
+
+xylResult_t xylMoeAllReduceRMSNorm(const xylMoeReduceArgs_t* moe, const xylAllReduceRMSNormArgs_t* args,
+                                   xylComm_t comm, xylStream_t stream) {
+  return on_communicator(comm, "xylMoeAllReduceRMSNorm",
+                         [&](communicator& c) { return c.fused_all_reduce(args, moe, true, stream); });
+}

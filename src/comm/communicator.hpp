@@ -15,6 +15,7 @@
 
 #include "base/parameters.hpp"
 #include "comm/control_allgather.hpp"
+#include "comm/fused_shape.hpp"
 #include "comm/operations.hpp"
 #include "comm/request.hpp"
 #include "comm/selection.hpp"
@@ -22,8 +23,12 @@
 #include "exec/device_side.hpp"
 #include "exec/host_packet.hpp"
 #include "peer/peer_group.hpp"
+#include "proto/fused_work.hpp"
+#include "xylem/xylem_fused.h"
 
 namespace xyl {
+
+struct fused_request;
 
 class communicator {
  public:
@@ -39,6 +44,9 @@ class communicator {
   result transfer_together(std::span<const request> all);
   // The same for all those of a group: on both kinds of memory and any streams, and of this rank with itself.
   result transfer_group(std::span<const request> all);
+  // moe is looked at only where is_moe says so.
+  result fused_all_reduce(const xylAllReduceRMSNormArgs_t* args, const xylMoeReduceArgs_t* moe, bool is_moe,
+                          xylStream_t stream);
   // On the CPU, or, with a stream and a device, on that.
   result barrier(xylStream_t stream);
   result create_operation(const void* scalar, int type, int residence, int& op);
@@ -82,6 +90,15 @@ class communicator {
   result transfer_on_streams(std::vector<request> all);
   result transfer_device(std::span<const request> all);
   result memory_of(const void* send, const void* recv, memory_kind& kind) const;
+
+  // See communicator_fused.cc.
+  result fused_host(fused_request& r);
+  result fused_device(fused_request& r, xylStream_t stream);
+  result memory_of(const fused_request& r, memory_kind& kind) const;
+  fused_form fused_form_for(const fused_request& r, const selection::limits& limits) const;
+  result does_not_fit(const fused_request& r) const;
+  call_record record_of(const fused_request& r, bool device) const;
+
   call_record record_of(const request& r, int operation, bool device) const;
   // The sentence for why this communicator is out of service.
   result explain(const call_record& mine);
@@ -111,6 +128,7 @@ class communicator {
   std::string no_device_reason_;
   device_memory_check device_memory_;
   std::unique_ptr<device_side> device_;
+  fused_limits fused_limits_;  // of all ranks' devices
 
   std::mutex lock_;
   std::uint64_t calls_ = 0;

@@ -12,6 +12,7 @@
 
 #include "base/log.hpp"
 #include "comm/communicator.hpp"
+#include "exec/device_check.hpp"
 #include "exec/dispatch.hpp"
 
 namespace xyl {
@@ -24,6 +25,8 @@ constexpr std::uint64_t device_bulk_bytes = 16 << 20;
 // Of all pairs' rings.
 constexpr std::uint64_t device_message_bytes = 4 << 20;
 constexpr std::uint32_t device_blocks = 64;
+// Ranks are at the same place when they check their kernels; the longest they may be apart.
+constexpr std::int64_t check_deadline_ns = 30'000'000'000;
 
 // Blocks that are co-resident on every rank's GPU, with room for a second launch (a programmatic successor, or
 // another communicator). Each block waits for the blocks of its index, so more would hang.
@@ -34,6 +37,19 @@ unsigned co_resident_blocks(const std::vector<device_handle>& all) {
   for (const device_handle& h : all)
     least = std::min(least, h.max_blocks / (2 * sharing[{h.uuid, h.uuid + sizeof h.uuid}]));
   return static_cast<unsigned>(std::max(least, 0));
+}
+
+// The same for the fused kernels, by form. Rows need whole clusters of blocks, which the division keeps.
+fused_limits co_resident_fused(const std::vector<device_handle>& all) {
+  fused_limits limits;
+  limits.clusters = true;
+  for (int form = 0; form < 3; ++form) {
+    std::vector<device_handle> as_if = all;
+    for (device_handle& h : as_if) h.max_blocks = h.max_fused_blocks[form];
+    limits.blocks[form] = co_resident_blocks(as_if);
+  }
+  for (const device_handle& h : all) limits.clusters = limits.clusters && h.has_clusters != 0;
+  return limits;
 }
 
 }  // namespace
@@ -66,12 +82,22 @@ result communicator::connect_device(std::optional<int> wanted) {
     agreed = peers_->agree(device_->connect(handles, rank_));
   }
   if (agreed.ok()) selection_.max_blocks = co_resident_blocks(handles);
+  if (agreed.ok()) fused_limits_ = co_resident_fused(handles);
   on_one_gpu_ = std::all_of(handles.begin(), handles.end(), [&](const device_handle& h) {
     return std::memcmp(h.uuid, handles[0].uuid, sizeof h.uuid) == 0;
   });
   if (agreed.ok() && selection_.max_blocks == 0)
     agreed =
         error(xylSystemError, "too many ranks share one GPU: not one block of each fits on it at the same time");
+  if (agreed.ok()) {
+    device_->wait_at_most(check_deadline_ns);
+    agreed = peers_->agree(check_kernels(*device_, rank_, ranks_, fused_limits_.blocks, fused_limits_.clusters));
+    device_->wait_at_most(parameters_.timeout_ns);
+    // A check that had to be given up has put the whole communicator out of service.
+    if (waits_->out_of_service())
+      return error(agreed.ok() ? xylRemoteError : agreed.code(), "the check of the kernels was given up: %s",
+                   agreed.ok() ? "a rank did not take part" : agreed.text().c_str());
+  }
   if (!agreed.ok()) {
     no_device_reason_ = agreed.text();
     // Nobody's memory is freed before everybody has let go of it.

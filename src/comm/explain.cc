@@ -13,9 +13,28 @@
 
 namespace xyl {
 
+namespace {
+
+// A peer may have written the record.
+const char* name_of_fused_pattern(unsigned pattern) {
+  static constexpr const char* names[] = {
+      "sum", "residual, RMSNorm", "residual, RMSNorm, FP8 static", "residual, RMSNorm, FP8 per token",
+      "residual, RMSNorm, FP8 per group", "residual, RMSNorm, NVFP4", "residual, RMSNorm, NVFP4 swizzled"};
+  return pattern < sizeof names / sizeof *names ? names[pattern] : "?";
+}
+
+}  // namespace
+
 std::string describe_call(const call_record& r) {
   if (r.what == collective::split) return name_of(r.what);
   const type_facts* const facts = facts_of(r.type);
+  if (r.what == collective::fused_all_reduce) {
+    const auto eps = static_cast<std::uint32_t>(r.more);
+    return format_text("fused allreduce of %llu x %llu %s (%s, eps %g, options %x, %s memory)",
+                       static_cast<unsigned long long>(r.count), static_cast<unsigned long long>(r.more >> 32),
+                       facts ? facts->name : "?", name_of_fused_pattern(r.operation),
+                       static_cast<double>(bits_float(eps)), r.root, r.device ? "device" : "host");
+  }
   std::string text = name_of(r.what);
   if (r.what != collective::barrier)
     text += format_text(" of %llu %s", static_cast<unsigned long long>(r.count), facts ? facts->name : "?");
@@ -55,6 +74,8 @@ const char* describe_phase(phase p) {
       return "message";
     case phase::credit:
       return "receive";
+    case phase::team:
+      return "part of a row";
   }
   return "?";
 }

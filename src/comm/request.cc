@@ -34,6 +34,8 @@ const char* name_of(collective what) {
       return "recv";
     case collective::split:
       return "split";
+    case collective::fused_all_reduce:
+      return "fused allreduce";
   }
   return "?";
 }

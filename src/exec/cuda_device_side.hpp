@@ -51,6 +51,10 @@ class cuda_device_side final : public device_side {
     XYL_TRY(scope.status());
     return order_.join(stream, other);
   }
+  // In device_fused_cuda.cc.
+  result fused(const fused_launch& how, const fused_work& work, const call_record& record,
+               xylStream_t stream) override;
+  void wait_at_most(std::int64_t deadline_ns) override { deadline_ns_ = deadline_ns; }
   result drain() override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());
@@ -66,16 +70,25 @@ class cuda_device_side final : public device_side {
   result open_peer(const device_handle& peer, int p, std::byte*& workspace);
   std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
   static unsigned lanes_for(const kernel& k, std::uint64_t units);
-  // What every kernel that works with peers is given.
+  // What every kernel that works with peers is given. cluster: blocks of a cluster; 1: there are none.
   template <class Arguments>
-  result launch(const kernel& k, unsigned blocks, unsigned lanes, Arguments arguments, cudaStream_t stream) {
+  result launch(const kernel& k, unsigned blocks, unsigned lanes, Arguments arguments, cudaStream_t stream,
+                unsigned cluster = 1) {
     arguments.host_control = host_control_;
     arguments.deadline_ns = static_cast<std::uint64_t>(deadline_ns_);
     arguments.what.map = map_;
     for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
     void* list[] = {&arguments};
-    return cuda_result(cudaLaunchKernel(k.function, dim3(blocks), dim3(lanes), list, 0, stream),
-                       "cudaLaunchKernel");
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {cluster, 1, 1};
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(blocks);
+    config.blockDim = dim3(lanes);
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = cluster > 1 ? 1 : 0;
+    return cuda_result(cudaLaunchKernelExC(&config, k.function, list), "cudaLaunchKernelExC");
   }
   template <class Arguments>
   void describe(Arguments& arguments, const void* send, void* recv, std::uint64_t count,
@@ -92,7 +105,7 @@ class cuda_device_side final : public device_side {
 
   const int device_;
   const layout map_;
-  const std::int64_t deadline_ns_;
+  std::int64_t deadline_ns_;
   int rank_ = -1;
   std::byte* workspace_ = nullptr;
   std::byte* registered_ = nullptr;        // this rank's host control page

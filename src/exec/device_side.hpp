@@ -15,6 +15,7 @@
 #include "proto/algorithm.hpp"
 #include "proto/call.hpp"
 #include "proto/forms.hpp"
+#include "proto/fused_work.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/transfer.hpp"
 
@@ -25,12 +26,14 @@ inline constexpr int device_capacity = 64;
 
 // What a rank tells the others about its workspace. Plain bytes, exchanged over the control plane.
 struct device_handle {
-  std::uint8_t uuid[16];     // of the GPU: equal means the same GPU
-  std::uint8_t process[16];  // token of the process: equal means that `address` can be used as it is
-  std::uint64_t address;     // of the workspace in that process
-  std::int32_t ordinal;      // CUDA device number in that process
-  std::int32_t max_blocks;   // co-resident blocks of the most demanding kernel on the whole device
-  std::uint8_t ipc[64];      // cudaIpcMemHandle_t
+  std::uint8_t uuid[16];             // of the GPU: equal means the same GPU
+  std::uint8_t process[16];          // token of the process: equal means that `address` can be used as it is
+  std::uint64_t address;             // of the workspace in that process
+  std::int32_t ordinal;              // CUDA device number in that process
+  std::int32_t max_blocks;           // co-resident blocks of the most demanding kernel on the whole device
+  std::int32_t max_fused_blocks[3];  // the same of the fused kernels, by form
+  std::int32_t has_clusters;         // of the most blocks that may share a row
+  std::uint8_t ipc[64];              // cudaIpcMemHandle_t
 };
 
 enum class memory_kind : std::uint8_t { host, device, other_device };
@@ -39,6 +42,12 @@ enum class memory_kind : std::uint8_t { host, device, other_device };
 struct device_launch {
   algorithm how;
   unsigned blocks;
+};
+
+struct fused_launch {
+  fused_form form;
+  unsigned blocks;  // a multiple of work.split
+  unsigned lanes;
 };
 
 // The same for reduce and reduce-scatter, and for what only moves data.
@@ -102,6 +111,11 @@ class device_side {
   virtual result copy(void* to, const void* from, std::size_t bytes, xylStream_t stream) = 0;
   // What is enqueued on `stream` from now on comes after what was enqueued on `other` before.
   virtual result join(xylStream_t stream, xylStream_t other) = 0;
+  // The same for one launch of a fused call. work: see fused_work; its split is a cluster if it says so.
+  virtual result fused(const fused_launch& how, const fused_work& work, const call_record& record,
+                       xylStream_t stream) = 0;
+  // Of launches from now on: the longest that a wait may last.
+  virtual void wait_at_most(std::int64_t deadline_ns) = 0;
   // Waits until nothing that was enqueued outside graphs is running.
   virtual result drain() = 0;
   // Stops using the peers' memory. The own workspace may be freed once every peer has done this or is dead.

@@ -8,8 +8,11 @@
 #include <vector>
 
 #include "exec/cuda_device_side.hpp"
+#include "exec/device_fused.hpp"
 #include "exec/dispatch.hpp"
+#include "kernels/arch.hpp"
 #include "kernels/collective_table.hpp"
+#include "kernels/fused_table.hpp"
 #include "os/machine.hpp"
 #include "proto/partition.hpp"
 #include "proto/turn.hpp"
@@ -21,36 +24,44 @@ namespace {
 static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(device_handle::ipc));
 static_assert(device_capacity == argument_capacity(0));
 
-// Every kernel loaded, and how many blocks of any of them the whole device holds at once. Under MPS the number of
+// A kernel loaded, and how many blocks of it the whole device holds at once. Under MPS the number of
 // multiprocessors is what this client may use.
-result load_kernels(int device, int& max_blocks) {
+result load_kernel(int device, const kernel& k, std::int32_t& max_blocks) {
   int multiprocessors = 0;
   XYL_TRY(cuda_result(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
                       "cudaDeviceGetAttribute"));
-  int fewest = 0;
-  std::vector<kernel> all(all_kernels().begin(), all_kernels().end());
-  all.insert(all.end(), all_collective_kernels().begin(), all_collective_kernels().end());
-  for (const kernel& k : all) {
-    // Lazy loading at the first launch may wait for a kernel that runs, which may wait for this launch.
-    cudaFuncAttributes attributes;
-    if (const cudaError_t status = cudaFuncGetAttributes(&attributes, k.function); status != cudaSuccess)
-      return error(cuda_result(status, "cudaFuncGetAttributes").code(),
-                   "this library has no code for the GPU of this rank (%s); configure --with-cuda-arch=LIST",
-                   cudaGetErrorString(status));
-    int blocks = 0;
-    XYL_TRY(cuda_result(
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k.function, static_cast<int>(k.most_lanes), 0),
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
-    fewest = fewest == 0 ? blocks : std::min(fewest, blocks);
+  // Lazy loading at the first launch may wait for a kernel that runs, which may wait for this launch.
+  cudaFuncAttributes attributes;
+  if (const cudaError_t status = cudaFuncGetAttributes(&attributes, k.function); status != cudaSuccess) {
+    int major = 0, minor = 0;
+    (void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    (void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    return error(cuda_result(status, "cudaFuncGetAttributes").code(),
+                 "the GPU of this rank is SM %d%d, and this library has code for SM %s alone (%s); configure "
+                 "--with-cuda-arch=LIST",
+                 major, minor, built_in_archs(), cudaGetErrorString(status));
   }
+  int blocks = 0;
+  XYL_TRY(cuda_result(
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k.function, static_cast<int>(k.most_lanes), 0),
+      "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
+  blocks *= multiprocessors;
+  max_blocks = max_blocks == 0 ? blocks : std::min(max_blocks, blocks);
+  return {};
+}
+
+result load_kernels(int device, device_handle& handle) {
+  for (const kernel& k : all_kernels()) XYL_TRY(load_kernel(device, k, handle.max_blocks));
+  for (const kernel& k : all_collective_kernels()) XYL_TRY(load_kernel(device, k, handle.max_blocks));
   // These wait for nobody, so any number of their blocks may run.
   element_types::for_each([&](auto entry, int) {
     cudaFuncAttributes attributes;
     if (cudaFuncGetAttributes(&attributes, scaling_kernel(entry.code).function) != cudaSuccess)
       (void)cudaGetLastError();  // said at the launch
   });
-  max_blocks = fewest * multiprocessors;
-  return {};
+  for (const fused_kernel_entry& e : all_fused_kernels())
+    XYL_TRY(load_kernel(device, e.function, handle.max_fused_blocks[static_cast<int>(e.form)]));
+  return find_clusters(device, handle);
 }
 
 }  // namespace
@@ -58,7 +69,7 @@ result load_kernels(int device, int& max_blocks) {
 result cuda_device_side::initialise(std::byte* host_control, std::size_t host_bytes) {
   const device_scope scope(device_);
   XYL_TRY(scope.status());
-  XYL_TRY(load_kernels(device_, handle_.max_blocks));
+  XYL_TRY(load_kernels(device_, handle_));
 
   // An allocation of 2 MB or more is not shared with others of this process, so that nothing else is exported with
   // it.

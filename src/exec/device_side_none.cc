@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The device half of a communicator in a build without CUDA: there is no device.
+#include "exec/device_check.hpp"
 #include "exec/device_side.hpp"
 
 namespace xyl {
@@ -13,6 +14,10 @@ result device_side::create(int, const layout&, std::byte*, std::size_t, std::int
                            std::unique_ptr<device_side>& out) {
   out.reset();
   return error(xylInternalError, "this build has no CUDA, so no rank can have a device");
+}
+
+result check_kernels(device_side&, int, int, std::span<const unsigned, 3>, bool) {
+  return error(xylInternalError, "this build has no CUDA, so there are no kernels to check");
 }
 
 }  // namespace xyl

@@ -23,19 +23,20 @@ enum class collective : std::uint8_t {
   scatter,
   send,
   receive,
-  split
+  split,
+  fused_all_reduce
 };
 
 // The arguments that must be equal on all ranks, in a form that can be printed on both sides of a mismatch.
 struct call_record {
   collective what = collective::barrier;
   std::uint8_t type = 0;        // xylDataType_t
-  std::uint8_t operation = 0;   // xylRedOp_t
+  std::uint8_t operation = 0;   // xylRedOp_t; fused: xylFusedPattern_t
   std::uint8_t device = 0;      // 1: device memory
-  std::uint32_t root = 0;       // or the peer of a send or receive
-  std::uint64_t count = 0;      // elements of the whole call
+  std::uint32_t root = 0;       // or the peer of a send or receive; fused: what is given
+  std::uint64_t count = 0;      // elements of the whole call; fused: tokens
   std::uint64_t selection = 0;  // hash of the agreed selection table
-  std::uint64_t reserved = 0;
+  std::uint64_t more = 0;       // fused: hidden, and the bits of eps
 };
 static_assert(sizeof(call_record) == sizeof(give_up_record::call));
 
@@ -52,7 +53,8 @@ constexpr std::uint64_t fingerprint(const call_record& r) {
   const std::uint64_t small = static_cast<std::uint64_t>(r.what) | static_cast<std::uint64_t>(r.type) << 8 |
                               static_cast<std::uint64_t>(r.operation) << 16 |
                               static_cast<std::uint64_t>(r.device) << 24 | static_cast<std::uint64_t>(r.root) << 32;
-  return mix64(mix64(mix64(small + 0x9e3779b97f4a7c15ull) ^ r.count) ^ r.selection);
+  const std::uint64_t mixed = mix64(mix64(mix64(small + 0x9e3779b97f4a7c15ull) ^ r.count) ^ r.selection);
+  return r.more == 0 ? mixed : mix64(mixed ^ r.more);
 }
 
 // Capacity: the most ranks the struct has room for.

@@ -14,8 +14,10 @@
 //   pair    a sender and a receiver. Only the two of them call, so they do not use epochs: each block numbers its
 //           chunks from 1, on both sides alike, and has a ring of slots of its own at the receiver.
 //
+//   team line  where blocks of one rank that share a row meet (see row.hpp); only where there are several blocks.
+//
 //   [control][flags: family x source x block][pair counters][packets: slot x source][bulk: slot x source]
-//   [messages: source x block x slot of the pair]
+//   [messages: source x block x slot of the pair][team lines: slot]
 #pragma once
 
 #include <cstddef>
@@ -67,7 +69,8 @@ enum class phase : std::uint32_t {
   contribution,
   message,
   credit,
-  control
+  control,
+  team
 };
 
 // Why a communicator is out of service. Written into every rank's control line by whoever gives up first; zero is
@@ -142,6 +145,8 @@ struct layout {
   // From a header to the first packet. A GPU wants packets aligned to the 128 bytes that a warp moves at once; on
   // processors what the header leaves free carries tiny messages, which come with the header's own cache line.
   static constexpr std::uint64_t header_bytes = 128;
+  // Team lines: rows of a launch, meetings of a row, groups of a row.
+  static constexpr unsigned team_rows = 16, team_sets = 2, team_groups = 128;
 
   std::uint32_t ranks = 0;
   std::uint32_t blocks = 0;         // the most blocks a launch may have
@@ -155,6 +160,7 @@ struct layout {
   std::uint64_t pair_chunk = 0;     // bytes of data in such a slot; whole units
   std::uint64_t counters = 0;       // offset of the pairs' counters
   std::uint64_t messages = 0;       // offset of the pairs' rings
+  std::uint64_t team = 0;           // offset of the team lines
   std::uint64_t bytes = 0;          // the whole workspace
 
   friend constexpr bool operator==(const layout&, const layout&) = default;
@@ -179,7 +185,8 @@ struct layout {
     l.packets = round_up(l.counters + 2 * sizeof(std::uint64_t) * ranks * l.pair_blocks, 128);
     l.bulk = round_up(l.packets + 2 * ranks * l.packet_stride, 4096);
     l.messages = l.bulk + 2 * ranks * l.bulk_stride;
-    l.bytes = round_up(l.messages + ranks * l.pair_blocks * pair_slots * (header_bytes + l.pair_chunk), 4096);
+    l.team = round_up(l.messages + ranks * l.pair_blocks * pair_slots * (header_bytes + l.pair_chunk), 4096);
+    l.bytes = l.team + (blocks > 1 ? round_up(2 * sizeof(line) * team_rows * team_sets * team_groups, 4096) : 0);
     return l;
   }
 
@@ -220,6 +227,10 @@ struct layout {
     return messages +
            ((static_cast<std::uint64_t>(source) * pair_blocks + block) * pair_slots + number % pair_slots) *
                (header_bytes + pair_chunk);
+  }
+  XYL_FN constexpr std::uint64_t team_offset(unsigned slot, unsigned row, unsigned set, unsigned group) const {
+    return team +
+           sizeof(line) * (((std::uint64_t{slot} * team_rows + row) * team_sets + set) * team_groups + group);
   }
   // Room for what only this rank reads: the ring of messages from itself, which nobody sends.
   XYL_FN constexpr std::uint64_t scratch_offset(unsigned rank) const { return message_offset(rank, 0, 0); }

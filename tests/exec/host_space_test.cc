@@ -3,65 +3,15 @@
 // The library's own host space, waits and reductions, with ranks as threads of one process: every protocol, kind
 // and instruction set against the sequential reference. Under ThreadSanitizer it shows that the shipped orders
 // suffice.
-#include "exec/host_space.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-#include "exec/host_packet.hpp"
-#include "proto/thread_machine.hpp"
+#include "exec/host_rank.hpp"
 
 namespace xyl::test {
 namespace {
-
-instruction_set wanted = instruction_set::automatic;
-
-struct host_parts {
-  explicit host_parts(thread_rank& owner)
-      : waits(controls(owner), owner.rank, {owner.deadline.count(), 0}, nullptr, nullptr) {}
-  static std::vector<control_block*> controls(thread_rank& owner) {
-    std::vector<control_block*> all;
-    for (std::size_t p = 0; p < owner.workspaces.size(); ++p) all.push_back(&owner.control(static_cast<int>(p)));
-    return all;
-  }
-  host_wait waits;
-};
-
-// What communicator::all_reduce_host does with one chunk.
-class host_rank : private host_parts, public host_space {
- public:
-  host_rank(thread_rank& owner, unsigned, unsigned, unsigned, std::uint64_t)
-      : host_parts(owner), host_space(waits, owner.control(owner.rank)) {}
-
-  template <class Kind>
-  bool all_reduce(const host_call& c, protocol how) {
-    int type = -1, op = -1;
-    element_types::for_each([&](auto entry, int at) {
-      if (std::is_same_v<typename decltype(entry)::type, typename Kind::element>) type = at;
-    });
-    reduction_operations::for_each([&](auto entry, int at) {
-      if (std::is_same_v<typename decltype(entry)::type, typename Kind::combining>) op = at;
-    });
-    const auto divisor = Kind::average ? static_cast<std::uint32_t>(c.ranks) : 1u;
-    const host_reduction ranged{sizeof(typename Kind::element), choose_host_reductions(wanted).function[type][op],
-                                divisor};
-    switch (how) {
-      case protocol::packet:
-        return host_packet_function(type, op)(*this, c, divisor);
-      case protocol::one_shot:
-        return one_shot_allreduce(*this, c, ranged);
-      case protocol::two_shot:
-        return two_shot_allreduce(*this, c, ranged);
-      case protocol::ring:
-        return ring_allreduce(*this, c, ranged);
-      case protocol::barrier:
-        return xyl::barrier(*this, c);
-    }
-    return false;
-  }
-};
 
 using machine = thread_machine<host_rank, host_call>;
 
@@ -70,7 +20,7 @@ class host_spaces : public testing::TestWithParam<std::tuple<int, instruction_se
 TEST_P(host_spaces, every_protocol_and_kind) {
   const auto [ranks, isa] = GetParam();
   if (choose_host_reductions(isa).isa != isa) GTEST_SKIP() << "this processor lacks the instruction set";
-  wanted = isa;
+  wanted_instructions = isa;
   machine_plan plan;
   plan.ranks = ranks;
   plan.last_epoch = 0xfffffff0;

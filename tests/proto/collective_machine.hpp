@@ -59,7 +59,8 @@ inline std::uint64_t largest_piece(form how, const layout& map, std::uint64_t el
   return bytes / element_bytes;
 }
 
-template <class Space = thread_space, class Call = call<machine_capacity>>
+// Kinds: see thread_machine.hpp.
+template <class Space = thread_space, class Call = call<machine_capacity>, kind_selection Kinds = every_kind>
 class collective_machine {
  public:
   explicit collective_machine(const machine_plan& plan)
@@ -259,7 +260,7 @@ class collective_machine {
     const bool scatters = plan.what == collective::reduce_scatter;
     const reduce_target target{scatters ? piece : 0, scatters ? movement::everyone : plan.root};
     bool good = false;
-    with_kind(plan.kind, [&]<class Kind>(Kind) {
+    const auto of_kind = [&]<class Kind>(Kind) {
       const auto with = [&](const auto& red) {
         if constexpr (
             requires { red.codec::per_word; } || requires { red.per_word; })
@@ -274,7 +275,11 @@ class collective_machine {
         if (Kind::average) red.divisor = static_cast<unsigned>(c.ranks);
         with(red);
       }
-    });
+    };
+    if constexpr (Kinds == float_sum_only)
+      of_kind(kind<float, operation::sum>{});
+    else
+      with_kind(plan.kind, of_kind);
     return good;
   }
 

@@ -52,16 +52,32 @@ TEST(layout, regions_are_disjoint_aligned_and_inside) {
     for (const unsigned blocks : {1u, 3u, 32u})
       for (const std::uint64_t packet_bytes : {0ull, 1ull, 1000ull, 65536ull, 2097152ull})
         for (const std::uint64_t bulk_bytes : {4096ull, 100'000ull, 8388608ull}) {
-          const layout l = layout::make(ranks, blocks, packet_bytes, bulk_bytes);
+          const layout l = layout::make(ranks, blocks, packet_bytes, bulk_bytes, packet_bytes, 4 + blocks % 2);
           std::vector<region> regions{{0, sizeof(control_block)}};
-          for (const auto family :
-               {flag_family::one_shot, flag_family::scatter, flag_family::gather, flag_family::ring})
+          for (int f = 0; f <= static_cast<int>(flag_family::ring); ++f) {
+            const auto family = static_cast<flag_family>(f);
             for (unsigned source = 0; source < (family == flag_family::ring ? 2 * ranks - 2 : ranks); ++source)
               for (unsigned b = 0; b < blocks; ++b) {
                 const std::uint64_t at = l.flag_offset(family, source, b);
                 ASSERT_EQ(at % 128, 0u);
                 regions.push_back({at, at + sizeof(flag)});
               }
+          }
+          ASSERT_LE(l.pair_blocks, std::min(blocks, layout::most_pair_blocks));
+          ASSERT_EQ(l.pair_chunk % 16, 0u);
+          ASSERT_GE(l.pair_chunk, layout::inline_bytes());
+          for (unsigned peer = 0; peer < ranks; ++peer)
+            for (unsigned b = 0; b < l.pair_blocks; ++b) {
+              const std::uint64_t sent = l.sent_offset(peer, b), received = l.received_offset(peer, b);
+              regions.push_back({sent, sent + 8});
+              regions.push_back({received, received + 8});
+              for (unsigned n = 1; n <= l.pair_slots; ++n) {
+                const std::uint64_t message = l.message_offset(peer, b, n);
+                ASSERT_EQ(message % 128, 0u);
+                ASSERT_EQ(message, l.message_offset(peer, b, n + 7 * l.pair_slots));
+                regions.push_back({message, message + layout::header_bytes + l.pair_chunk});
+              }
+            }
           for (unsigned slot = 0; slot < 2; ++slot)
             for (unsigned source = 0; source < ranks; ++source) {
               const std::uint64_t packets = l.header_offset(slot, source), bulk = l.bulk_offset(slot, source);
@@ -142,6 +158,21 @@ TEST(poison, calls_that_differ_do_not_concern_the_call_before) {
     const std::uint64_t on_device = poison::pack(xylInvalidUsage, 3, next_epoch(e), true);
     EXPECT_FALSE(poison::concerns(on_device, e, true));
     EXPECT_TRUE(poison::concerns(on_device, e, false));
+  }
+}
+
+TEST(poison, of_pairs_concerns_everybody_and_all_poison_concerns_them) {
+  for (const epoch_t next : {epoch_t{2}, epoch_t{0x3fff}, epoch_t{0xfffff002}, (epoch_t{1} << 63) + 0xffffffff}) {
+    const epoch_t pair = poison::epoch_of_pairs(next);
+    for (const bool device : {false, true}) {
+      const std::uint64_t of_pair = poison::pack(xylInvalidUsage, 1, pair, device);
+      for (epoch_t e = next - 2; e < next + 3; ++e) {
+        EXPECT_TRUE(poison::concerns(of_pair, e, device));
+        EXPECT_TRUE(poison::concerns(poison::pack(xylInvalidUsage, 1, e, device), pair, device));
+      }
+      EXPECT_TRUE(poison::concerns(of_pair, pair, device));
+    }
+    EXPECT_FALSE(poison::concerns(0, pair));
   }
 }
 

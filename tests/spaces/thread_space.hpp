@@ -26,6 +26,7 @@ struct thread_block {
   explicit thread_block(unsigned lanes) : barrier(lanes), votes(lanes) {}
   lane_barrier barrier;
   std::vector<char> votes;  // of all(); one per lane
+  std::vector<std::uint32_t> scratch = std::vector<std::uint32_t>(16384 / 2);  // see row_scratch() in proto/row.hpp
   epoch_t epoch = 0;        // of begin()
   bool healthy = true;      // of begin()
 };
@@ -170,6 +171,8 @@ class thread_space {
     fill_record(xylInvalidUsage, w, wanted, seen);
     poison_all(poison::pack(xylInvalidUsage, w.peer, shared_.epoch));
   }
+
+  std::uint32_t* row_scratch() { return shared_.scratch.data(); }
 
   unit16 load16(const unit16* from) const { return *from; }
   unit16 load_peer16(const unit16* from) const { return *from; }

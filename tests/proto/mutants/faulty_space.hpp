@@ -18,10 +18,11 @@ enum class ordering_fault {
   no_sync_after_await,  // lanes read what another lane has awaited, without meeting it
   no_departure,         // headers are not waited for: nobody knows that the peers have left earlier calls
   early_reuse,          // one slot instead of two
+  no_credit,            // a pair's ring is written on without waiting for the receiver
 };
 inline constexpr std::string_view fault_names[] = {
     "none",         "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await",
-    "no_departure", "early_reuse"};
+    "no_departure", "early_reuse",  "no_credit"};
 
 template <ordering_fault Fault>
 class faulty_space : public thread_space {
@@ -33,6 +34,7 @@ class faulty_space : public thread_space {
         f, e, Fault == ordering_fault::relaxed_post ? std::memory_order_relaxed : std::memory_order_release);
   }
   bool await(const flag* f, epoch_t e, waiting w) {
+    if (Fault == ordering_fault::no_credit && w.what == phase::credit) return true;
     return thread_space::await(
         f, e, w, Fault == ordering_fault::relaxed_await ? std::memory_order_relaxed : std::memory_order_acquire);
   }

@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <type_traits>
 
+#include "proto/collective_machine.hpp"
 #include "proto/mutants/faulty_space.hpp"
 
 namespace xyl::test {
@@ -43,11 +45,60 @@ int run(protocol how, std::uint64_t seed) {
   return 0;
 }
 
-int run_named(std::string_view fault, std::string_view how_name, std::uint64_t seed) {
-  protocol how = protocol::barrier;
-  for (const protocol p : all_reduces)
-    if (how_name == name_of(p)) how = p;
-  if (how == protocol::barrier) return 2;
+// The same for a collective, beside which shift stands for transfers.
+std::vector<collective_plan> calls_for(form how, int ranks, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<collective_plan> calls;
+  for (int i = 0; i < 16; ++i) {
+    collective_plan call;
+    call.how = how;
+    call.what = how == form::shift       ? collective::send
+                : how == form::two_phase ? collective::reduce
+                : how == form::spread    ? collective::broadcast
+                                         : collective::all_gather;
+    call.root = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    call.blocks = how == form::shift ? 2 : 1;
+    call.count = i % 8 >= 4 ? 300 + random() % 300 : 1 + random() % 60;
+    if (i % 4 == 3 && how != form::shift) {
+      // No data between: packets that carry nothing.
+      call.how = form::packet;
+      call.what = collective::all_gather;
+      call.count = 0;
+    }
+    calls.push_back(call);
+  }
+  return calls;
+}
+
+template <ordering_fault Fault>
+int run(form how, std::uint64_t seed) {
+  machine_plan plan;
+  plan.ranks = 2 + static_cast<int>(seed % 2);
+  plan.blocks = how == form::shift ? 2 : 1;
+  plan.lanes = 2;
+  plan.seed = seed;
+  plan.deadline = std::chrono::seconds(10);
+  collective_machine<faulty_space<Fault>, faulty_call<Fault>, float_sum_only> machine(plan);
+  const bool good = machine.run(calls_for(how, plan.ranks, seed));
+  if constexpr (Fault == ordering_fault::none) {
+    const std::string wrong = good ? machine.check() : "a rank gave up";
+    if (!wrong.empty()) std::fprintf(stderr, "%s\n", wrong.c_str());
+    return !wrong.empty();
+  }
+  return 0;
+}
+
+constexpr form mutated_forms[] = {form::direct, form::pull, form::spread, form::two_phase, form::shift};
+
+// What can go wrong in a protocol. Slots and departures are those of calls, credits those of pairs.
+bool applies(std::string_view fault, std::string_view how) {
+  const bool is_pair = how == form_names[static_cast<int>(form::shift)];
+  if (fault == "no_credit") return is_pair;
+  return !is_pair || (fault != "no_departure" && fault != "early_reuse");
+}
+
+template <class How>
+int run_fault(std::string_view fault, How how, std::uint64_t seed) {
   using enum ordering_fault;
   if (fault == "none") return run<none>(how, seed);
   if (fault == "relaxed_post") return run<relaxed_post>(how, seed);
@@ -56,7 +107,28 @@ int run_named(std::string_view fault, std::string_view how_name, std::uint64_t s
   if (fault == "no_sync_after_await") return run<no_sync_after_await>(how, seed);
   if (fault == "no_departure") return run<no_departure>(how, seed);
   if (fault == "early_reuse") return run<early_reuse>(how, seed);
+  if constexpr (std::is_same_v<How, form>)
+    if (fault == "no_credit") return run<no_credit>(how, seed);
   return 2;
+}
+
+int run_named(std::string_view fault, std::string_view how_name, std::uint64_t seed) {
+  for (const protocol p : all_reduces)
+    if (how_name == name_of(p)) return run_fault(fault, p, seed);
+  for (const form f : mutated_forms)
+    if (how_name == form_names[static_cast<int>(f)]) return run_fault(fault, f, seed);
+  return 2;
+}
+
+// FAULT PROTOCOL, a pair on each line.
+void list() {
+  for (const std::string_view fault : fault_names) {
+    for (const std::string_view how : {"one_shot", "two_shot", "ring"})
+      if (applies(fault, how)) std::printf("%s %s\n", fault.data(), how.data());
+    for (const form f : mutated_forms)
+      if (const std::string_view how = form_names[static_cast<int>(f)]; applies(fault, how))
+        std::printf("%s %s\n", fault.data(), how.data());
+  }
 }
 
 }  // namespace
@@ -64,10 +136,10 @@ int run_named(std::string_view fault, std::string_view how_name, std::uint64_t s
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "list") {
-    for (const std::string_view name : xyl::test::fault_names) std::printf("%s\n", name.data());
+    xyl::test::list();
     return 0;
   }
   const int code = argc == 4 ? xyl::test::run_named(argv[1], argv[2], std::strtoull(argv[3], nullptr, 10)) : 2;
-  if (code == 2) std::fprintf(stderr, "usage: ordering_mutants FAULT packet|one_shot|two_shot|ring SEED\n");
+  if (code == 2) std::fprintf(stderr, "usage: ordering_mutants FAULT PROTOCOL SEED\n");
   return code;
 }

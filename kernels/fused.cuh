@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Kernels of the fused allreduce; instantiated per type and form by kernels/fused_*.cu. Those for any number of
+// ranks do everything; those for 2, 4 and 8 do not mix experts' outputs; and where latency is everything, in
+// packets, there is one that does not quantise either.
+#pragma once
+
+#include "kernels/codec_cuda.cuh"
+#include "kernels/fused_limits.hpp"
+#include "kernels/fused_space.cuh"
+#include "kernels/fused_table.hpp"
+#include "kernels/quantise_cuda.cuh"
+#include "proto/fused.hpp"
+
+namespace xyl {
+
+template <fused_form Form, int Ranks>
+using fused_space_of = fused_space<argument_capacity(Ranks), fused_pieces_of_lane(Form)>;
+
+template <fused_form Form, class T, int Ranks, bool Quantises>
+__global__ void __launch_bounds__(most_fused_lanes(Form, Ranks), fused_blocks_of_multiprocessor(Form))
+    fused_kernel(const __grid_constant__ fused_arguments<argument_capacity(Ranks)> given) {
+  using kind = fused_kind<cuda_codec<T>, cuda_quantiser, Ranks, Ranks == 0, Quantises>;
+  __shared__ fused_state state;
+  fused_space_of<Form, Ranks> space(given, state);
+  if constexpr (Form == fused_form::packet)
+    fused_packet<kind>(space, given.what, given.work);
+  else if constexpr (Form == fused_form::one_shot)
+    fused_one_shot<kind>(space, given.what, given.work);
+  else
+    fused_two_shot<kind>(space, given.what, given.work);
+}
+
+template <fused_form Form, class T, int Ranks, bool Quantises = true>
+kernel fused_handle_of() {
+  return {reinterpret_cast<const void*>(fused_kernel<Form, T, Ranks, Quantises>), most_fused_lanes(Form, Ranks),
+          argument_capacity(Ranks)};
+}
+
+template <fused_form Form, class T>
+fused_family fused_kernels() {
+  fused_family family;
+  family.any = fused_handle_of<Form, T, 0>();
+  if constexpr (!std::is_same_v<T, float>) {
+    family.fixed = {fused_handle_of<Form, T, 2>(), fused_handle_of<Form, T, 4>(), fused_handle_of<Form, T, 8>()};
+    if constexpr (Form == fused_form::packet)
+      family.plain = {fused_handle_of<Form, T, 2, false>(), fused_handle_of<Form, T, 4, false>(),
+                      fused_handle_of<Form, T, 8, false>()};
+  }
+  return family;
+}
+
+}  // namespace xyl

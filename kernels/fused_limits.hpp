@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// How large the blocks of the fused kernels are: known to whoever shapes a launch, on every rank alike. Compiles
+// with any compiler.
+#pragma once
+
+#include "proto/fused_work.hpp"
+
+namespace xyl {
+
+// The most lanes of a block, and how many blocks of that size fit on a multiprocessor of every generation without
+// spills. fixed_ranks: 2, 4, 8, or 0 for a kernel that takes any number. A block of the flagged forms holds 8192
+// elements of 16 bits, so that hardly any row needs a second one.
+constexpr unsigned most_fused_lanes(fused_form form, int fixed_ranks) {
+  if (form != fused_form::packet) return 512;
+  // The lines of all peers are in flight together.
+  return fixed_ranks == 2 || fixed_ranks == 4 ? 320 : 256;
+}
+constexpr unsigned fused_blocks_of_multiprocessor(fused_form form) { return form == fused_form::packet ? 2 : 1; }
+// Pieces of a row that a lane holds at once.
+constexpr int fused_pieces_of_lane(fused_form form) { return form == fused_form::packet ? 1 : 2; }
+
+// The most blocks that share a row: a cluster of every generation that has them.
+inline constexpr unsigned most_blocks_of_row = 8;
+
+}  // namespace xyl

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/fused_table.hpp"
+
+#include <vector>
+
+namespace xyl {
+namespace {
+
+struct type_entry {
+  xylDataType_t type;
+  std::array<fused_family, 3> family;  // by form
+};
+
+template <class T>
+type_entry entry(xylDataType_t type) {
+  return {type,
+          {fused_kernels<fused_form::packet, T>(), fused_kernels<fused_form::one_shot, T>(),
+           fused_kernels<fused_form::two_shot, T>()}};
+}
+
+const std::array<type_entry, 3>& table() {
+  static const std::array<type_entry, 3> all = {entry<float16>(xylFloat16), entry<bfloat16>(xylBfloat16),
+                                                entry<float>(xylFloat32)};
+  return all;
+}
+
+}  // namespace
+
+kernel choose_fused_kernel(fused_form form, xylDataType_t type, const fused_work& work, int ranks) {
+  for (const type_entry& e : table()) {
+    if (e.type != type) continue;
+    const fused_family& family = e.family[static_cast<std::size_t>(form)];
+    const int fixed = ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : -1;
+    if (fixed < 0 || work.experts != 0 || !family.fixed[fixed].function) return family.any;
+    return quantises(work.pattern) || !family.plain[fixed].function ? family.fixed[fixed] : family.plain[fixed];
+  }
+  return {};
+}
+
+std::span<const fused_kernel_entry> all_fused_kernels() {
+  static const std::vector<fused_kernel_entry> all = [] {
+    std::vector<fused_kernel_entry> list;
+    for (const type_entry& e : table())
+      for (std::size_t f = 0; f < e.family.size(); ++f) {
+        const auto form = static_cast<fused_form>(f);
+        list.push_back({form, e.family[f].any});
+        for (const auto* some : {&e.family[f].fixed, &e.family[f].plain})
+          for (const kernel& k : *some)
+            if (k.function) list.push_back({form, k});
+      }
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace xyl

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Which fused kernels exist. Compiles with any compiler; the functions fused_kernels are instantiated in
+// kernels/fused_*.cu.
+#pragma once
+
+#include "kernels/kernel_table.hpp"
+#include "proto/fused_work.hpp"
+
+namespace xyl {
+
+// `fixed` are for 2, 4 and 8 ranks; `plain` those that do not quantise. Null where they do not exist.
+struct fused_family {
+  kernel any;
+  std::array<kernel, 3> fixed, plain;
+};
+
+template <fused_form Form, class T>
+fused_family fused_kernels();
+
+// function is null for a type that has none.
+kernel choose_fused_kernel(fused_form form, xylDataType_t type, const fused_work& work, int ranks);
+
+struct fused_kernel_entry {
+  fused_form form;
+  kernel function;
+};
+// Every kernel once.
+std::span<const fused_kernel_entry> all_fused_kernels();
+
+}  // namespace xyl

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The fused allreduce of a communicator: which form, how many rows a launch, and the calls on host and device
+// memory. Everything that peers must agree on depends on what is equal on all ranks: the arguments in the
+// fingerprint, the selection table, and what the devices told each other at initialisation.
+#include <algorithm>
+
+#include "comm/communicator.hpp"
+#include "comm/fused_arguments.hpp"
+#include "exec/arithmetic_mode.hpp"
+#include "exec/host_fused.hpp"
+
+namespace xyl {
+
+namespace {
+
+fused_form form_of(algorithm how) {
+  if (how == algorithm::packet) return fused_form::packet;
+  return how == algorithm::one_shot ? fused_form::one_shot : fused_form::two_shot;
+}
+
+}  // namespace
+
+result communicator::fused_all_reduce(const xylAllReduceRMSNormArgs_t* args, const xylMoeReduceArgs_t* moe,
+                                      bool is_moe, xylStream_t stream) {
+  fused_request r;
+  if (result read = read_fused_arguments(args, moe, is_moe, r); !read.ok())
+    return error(read.code(), "fused allreduce: %s", read.text().c_str());
+  const std::lock_guard guard(lock_);
+  memory_kind kind = memory_kind::host;
+  XYL_TRY(memory_of(r, kind));
+  fused_work& w = r.work;
+  w.share = (w.tokens + static_cast<unsigned>(ranks_) - 1) / static_cast<unsigned>(ranks_);
+  w.choose_wire();
+  ++calls_;
+  return kind == memory_kind::host ? fused_host(r) : fused_device(r, stream);
+}
+
+// All buffers must be of one kind.
+result communicator::memory_of(const fused_request& r, memory_kind& kind) const {
+  kind = memory_kind::host;
+  for (unsigned i = 0; i < r.count_of_buffers; ++i) {
+    const fused_request::buffer& b = r.buffers[i];
+    if (!device_) {
+      if (device_memory_.holds(b.begin))
+        return error(xylInvalidArgument,
+                     "fused allreduce: %s is in device memory, which this communicator cannot use: %s", b.name,
+                     no_device_reason_.c_str());
+      continue;
+    }
+    const memory_kind one = device_->classify(b.begin);
+    if (one == memory_kind::other_device)
+      return error(xylInvalidArgument,
+                   "fused allreduce: %s lies in the memory of another device than this communicator's (%d)", b.name,
+                   device_number_);
+    if (i > 0 && one != kind)
+      return error(xylInvalidArgument,
+                   "fused allreduce: %s is in %s memory and %s in %s memory; all buffers must be the same",
+                   r.buffers[0].name, kind == memory_kind::host ? "host" : "device", b.name,
+                   one == memory_kind::host ? "host" : "device");
+    kind = one;
+  }
+  return {};
+}
+
+call_record communicator::record_of(const fused_request& r, bool device) const {
+  call_record record;
+  r.describe(record);
+  record.device = device ? 1 : 0;
+  record.selection = selection_hash_;
+  return record;
+}
+
+// Sharded residuals are known to their owners alone, so only these can finish rows.
+fused_form communicator::fused_form_for(const fused_request& r, const selection::limits& limits) const {
+  if (ranks_ == 1) return fused_form::one_shot;
+  if (r.work.residual_sharded) return fused_form::two_shot;
+  return form_of(selection_.choose(limits, r.work.tokens * r.work.hidden * r.element_bytes));
+}
+
+result communicator::does_not_fit(const fused_request& r) const {
+  return error(xylInvalidArgument,
+               "fused allreduce: rows of %u elements of %u bytes do not fit in the workspace that %d ranks share",
+               r.work.hidden, r.element_bytes, ranks_);
+}
+
+result communicator::fused_host(fused_request& r) {
+  host_call& c = host_call_;
+  fused_work& w = r.work;
+  c.record = record_of(r, false);
+  c.fingerprint = fingerprint(c.record);
+  fused_form form = fused_form_for(r, selection_.host);
+  if (form == fused_form::packet) form = fused_form::one_shot;  // see host_fused
+  w.spread(16 / r.element_bytes, 1);
+  const std::uint64_t row = std::uint64_t{w.hidden} * r.element_bytes;
+  const bool in_shares = form == fused_form::two_shot;
+  std::uint64_t most = c.map.bulk_stride / (in_shares ? row + w.wire_row_bytes(r.element_bytes) : row);
+  if (most == 0) return does_not_fit(r);
+
+  const default_arithmetic whatever_the_caller_has_set;
+  const std::uint64_t all = in_shares ? w.share : w.tokens;
+  // Launches whose data stays in the second-level cache, as the selection has it for other calls.
+  const std::uint64_t shares = in_shares ? static_cast<unsigned>(ranks_) : 1;
+  most = std::clamp<std::uint64_t>(selection_.host.chunk_bytes / (row * shares), 1, most);
+  do {
+    w.rows = static_cast<std::uint32_t>(std::min(most, all - w.first));
+    if (!host_fused(*space_, c, w, form, r.type)) return leave_host_call();
+    w.first += w.rows;
+  } while (w.first < all);
+  return {};
+}
+
+result communicator::fused_device(fused_request& r, xylStream_t stream) {
+  const call_record record = record_of(r, true);
+  if (waits_->out_of_service()) return explain(record);
+  fused_work& w = r.work;
+  fused_limits limits = fused_limits_;
+  for (unsigned& blocks : limits.blocks) blocks = std::min(blocks, selection_.max_blocks);
+  const fused_shape shape =
+      shape_fused_or_next(fused_form_for(r, selection_.device), r.element_bytes, ranks_, limits, device_->map(), w);
+  if (shape.blocks == 0) return does_not_fit(r);
+  const std::uint64_t all = shape.form == fused_form::two_shot ? w.share : w.tokens;
+  do {
+    w.rows = static_cast<std::uint32_t>(std::min(shape.rows, all - w.first));
+    XYL_TRY(device_->fused({shape.form, shape.blocks, shape.lanes}, w, record, stream));
+    w.first += w.rows;
+  } while (w.first < all);
+  return {};
+}
+
+}  // namespace xyl

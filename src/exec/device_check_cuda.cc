@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstring>
+#include <vector>
+
+#include "exec/cuda_error.hpp"
+#include "exec/device_check.hpp"
+#include "proto/element.hpp"
+
+namespace xyl {
+namespace {
+
+// Two rows, or as many elements; a few fewer where a tail is possible.
+constexpr unsigned hidden = 1024;
+constexpr std::uint64_t rows = 2, elements = rows * hidden;
+
+// Device memory and a stream that are given back.
+class scratch {
+ public:
+  scratch() = default;
+  scratch(const scratch&) = delete;
+  ~scratch() {
+    if (stream) (void)cudaStreamDestroy(stream);
+    if (memory) (void)cudaFree(memory);
+  }
+  result create(std::size_t bytes) {
+    void* allocated = nullptr;
+    XYL_TRY(cuda_result(cudaMalloc(&allocated, bytes), "cudaMalloc for the check of the kernels"));
+    memory = static_cast<std::byte*>(allocated);
+    return cuda_result(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  }
+  std::byte* memory = nullptr;
+  cudaStream_t stream = nullptr;
+};
+
+using row_type = std::vector<bfloat16>;
+
+bfloat16 rounded(float x) { return element_traits<bfloat16>::encode(x); }
+
+class kernel_check {
+ public:
+  kernel_check(device_side& side, int rank, int ranks) : side_(side), rank_(rank), ranks_(ranks) {}
+
+  result run(std::span<const unsigned, 3> fused_blocks, bool clusters) {
+    XYL_TRY(scratch_.create(4 * bytes));
+    // Every rank gives its number plus one: small integers, whose sum is exact in fp32.
+    XYL_TRY(fill(input(), rounded(static_cast<float>(rank_ + 1))));
+    XYL_TRY(fill(weight(), rounded(1.0f)));
+    for (const algorithm how : {algorithm::packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring})
+      XYL_TRY(bare(how));
+    for (const fused_form form : {fused_form::packet, fused_form::one_shot, fused_form::two_shot}) {
+      const unsigned blocks = fused_blocks[static_cast<std::size_t>(form)];
+      if (blocks >= 1) XYL_TRY(fused(form, 1, false));
+      // Two blocks to a row, in the way that calls will use; team lines have room for the rows of so many ranks.
+      if (blocks >= 2 && (clusters || ranks_ <= static_cast<int>(layout::team_rows)))
+        XYL_TRY(fused(form, 2, clusters));
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t bytes = elements * sizeof(bfloat16);
+  std::byte* input() const { return scratch_.memory; }
+  std::byte* weight() const { return scratch_.memory + bytes; }
+  std::byte* first_output() const { return scratch_.memory + 2 * bytes; }
+  std::byte* second_output() const { return scratch_.memory + 3 * bytes; }
+
+  result fill(std::byte* to, bfloat16 value) const {
+    const row_type all(elements, value);
+    XYL_TRY(cuda_result(cudaMemcpyAsync(to, all.data(), bytes, cudaMemcpyHostToDevice, scratch_.stream),
+                        "cudaMemcpyAsync"));
+    return cuda_result(cudaStreamSynchronize(scratch_.stream), "cudaStreamSynchronize");
+  }
+
+  result expect(const char* family, const std::byte* at, std::uint64_t count, float value) const {
+    row_type got(count);
+    XYL_TRY(cuda_result(
+        cudaMemcpyAsync(got.data(), at, count * sizeof(bfloat16), cudaMemcpyDeviceToHost, scratch_.stream),
+        "cudaMemcpyAsync"));
+    XYL_TRY(cuda_result(cudaStreamSynchronize(scratch_.stream), "cudaStreamSynchronize"));
+    for (std::uint64_t i = 0; i < count; ++i)
+      if (got[i].bits != rounded(value).bits)
+        return error(
+            xylInternalError,
+            "the %s kernels of this library do not work on this GPU: element %llu of a known result is %g, "
+            "not %g",
+            family, static_cast<unsigned long long>(i),
+            static_cast<double>(element_traits<bfloat16>::decode(got[i])), static_cast<double>(value));
+    return {};
+  }
+
+  float sum() const { return static_cast<float>(ranks_ * (ranks_ + 1)) / 2; }
+
+  call_record record_of(collective what) const {
+    call_record record;
+    record.what = what;
+    record.type = xylBfloat16;
+    record.device = 1;
+    return record;
+  }
+
+  result bare(algorithm how) {
+    const std::uint64_t count = elements - 3;
+    call_record record = record_of(collective::all_reduce);
+    record.operation = xylSum;
+    record.count = count;
+    XYL_TRY(fill(first_output(), rounded(-1.0f)));
+    XYL_TRY(side_.all_reduce({how, 1}, input(), first_output(), count, record, scratch_.stream));
+    return expect(name_of(how), first_output(), count, sum());
+  }
+
+  // Rows of equal elements: each is its own root mean square, so the norm is one.
+  result fused(fused_form form, unsigned split, bool clusters) {
+    static constexpr const char* names[] = {"fused packet", "fused oneshot", "fused twoshot"};
+    if (form == fused_form::two_shot && ranks_ == 1) return {};
+    fused_work w;
+    w.pattern = fused_pattern::norm;
+    w.input = input();
+    w.weight = weight();
+    w.output = first_output();
+    w.residual_out = second_output();
+    w.tokens = rows;
+    w.share = (rows + static_cast<unsigned>(ranks_) - 1) / static_cast<unsigned>(ranks_);
+    w.rows = static_cast<std::uint32_t>(form == fused_form::two_shot ? w.share : rows);
+    w.hidden = hidden;
+    w.inverse_hidden = 1.0f / hidden;
+    w.eps = 1e-6f;
+    w.choose_wire();
+    w.spread((form == fused_form::packet ? 8 : 16) / sizeof(bfloat16), split);
+    w.is_clustered = w.split > 1 && clusters;
+    call_record record = record_of(collective::fused_all_reduce);
+    record.count = rows;
+    XYL_TRY(fill(first_output(), rounded(-1.0f)));
+    XYL_TRY(fill(second_output(), rounded(-1.0f)));
+    // 128 lanes take a part of 128 or 256 pieces: two parts of a row of packets, or all of a row of 128 units.
+    const unsigned lanes = split == 1 && form == fused_form::packet ? 256 : 128;
+    XYL_TRY(side_.fused({form, w.split, lanes}, w, record, scratch_.stream));
+    XYL_TRY(expect(names[static_cast<int>(form)], second_output(), elements, sum()));
+    return expect(names[static_cast<int>(form)], first_output(), elements, 1.0f);
+  }
+
+  device_side& side_;
+  const int rank_, ranks_;
+  scratch scratch_;
+};
+
+}  // namespace
+
+result check_kernels(device_side& side, int rank, int ranks, std::span<const unsigned, 3> fused_blocks,
+                     bool clusters) {
+  const device_scope scope(side.handle().ordinal);
+  XYL_TRY(scope.status());
+  return kernel_check(side, rank, ranks).run(fused_blocks, clusters);
+}
+
+}  // namespace xyl

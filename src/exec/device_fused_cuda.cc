@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Launches of the fused allreduce.
+#include <algorithm>
+
+#include "exec/cuda_device_side.hpp"
+#include "exec/device_fused.hpp"
+#include "kernels/arch.hpp"
+#include "kernels/fused_arguments.hpp"
+#include "kernels/fused_limits.hpp"
+#include "kernels/fused_table.hpp"
+
+namespace xyl {
+
+result find_clusters(int device, device_handle& handle) {
+  int major = 0, minor = 0;
+  XYL_TRY(cuda_result(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+                      "cudaDeviceGetAttribute"));
+  XYL_TRY(cuda_result(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+                      "cudaDeviceGetAttribute"));
+  handle.has_clusters = 0;
+  if (!known_archs::of(10 * major + minor).has_clusters) return {};
+  std::int32_t held[3] = {handle.max_fused_blocks[0], handle.max_fused_blocks[1], handle.max_fused_blocks[2]};
+  for (const fused_kernel_entry& e : all_fused_kernels()) {
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {most_blocks_of_row, 1, 1};
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(most_blocks_of_row);
+    config.blockDim = dim3(e.function.most_lanes);
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    int clusters = 0;
+    // What an instance of the GPU or an MPS share cannot hold is not used; it is no error.
+    if (cudaOccupancyMaxActiveClusters(&clusters, e.function.function, &config) != cudaSuccess || clusters == 0) {
+      (void)cudaGetLastError();
+      return {};
+    }
+    std::int32_t& most = held[static_cast<int>(e.form)];
+    most = std::min(most, clusters * static_cast<std::int32_t>(most_blocks_of_row));
+  }
+  handle.has_clusters = 1;
+  std::copy(held, held + 3, handle.max_fused_blocks);
+  return {};
+}
+
+result cuda_device_side::fused(const fused_launch& how, const fused_work& work, const call_record& record,
+                               xylStream_t stream) {
+  const auto type = static_cast<xylDataType_t>(record.type);
+  const kernel k = choose_fused_kernel(how.form, type, work, static_cast<int>(peers_.size()));
+  if (!k.function) return error(xylInvalidArgument, "no fused kernel for type %d", static_cast<int>(type));
+  XYL_TRY(check_blocks(how.blocks));
+  if (how.blocks % work.split != 0 || how.lanes % 32 != 0 || how.lanes == 0 || how.lanes > k.most_lanes)
+    return error(xylInternalError, "a fused launch of %u blocks of %u lanes, %u blocks to a row", how.blocks,
+                 how.lanes, work.split);
+  const device_scope scope(device_);
+  XYL_TRY(scope.status());
+  XYL_TRY(order_.before(stream));
+  const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
+    fused_arguments<Capacity> arguments;
+    describe(arguments, nullptr, nullptr, 0, record);
+    arguments.work = work;
+    return launch(k, how.blocks, how.lanes, arguments, stream, work.is_clustered ? work.split : 1u);
+  };
+  switch (k.capacity) {
+    case argument_capacity(2):
+      XYL_TRY(with(std::integral_constant<int, argument_capacity(2)>()));
+      break;
+    case argument_capacity(4):
+      XYL_TRY(with(std::integral_constant<int, argument_capacity(4)>()));
+      break;
+    case argument_capacity(8):
+      XYL_TRY(with(std::integral_constant<int, argument_capacity(8)>()));
+      break;
+    default:
+      XYL_TRY(with(std::integral_constant<int, argument_capacity(0)>()));
+      break;
+  }
+  return order_.after(stream);
+}
+
+}  // namespace xyl

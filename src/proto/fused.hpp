@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The fused allreduce, three forms of it. In all of them the sum is made in rank order in fp32 and every rank ends
+// with the same bits, whatever the form.
+//
+//   one-shot, packets  every rank puts all its rows into every peer's memory as packets; every rank finishes all
+//   rows one-shot           the same with bulk data and one flag per block two-shot           rows go to their
+//   owners, who finish them and send on what makes the fewest bytes
+//
+// A row is a team's of blocks, one for most shapes. A call may take several launches; see fused_work. A bad
+// verdict, which may be one block's alone, is carried along to the next row that the team finishes: its other
+// blocks wait there for this one.
+#pragma once
+
+#include "proto/flagged.hpp"
+#include "proto/fused_row.hpp"
+#include "proto/packet.hpp"
+
+namespace xyl {
+
+// This rank's addend to a piece: its input, or what its experts' outputs make, rounded to the type.
+template <class F, int W, class S>
+XYL_FN piece<W> addend(S& s, const fused_work& w, std::uint64_t token, unsigned v) {
+  constexpr int E = W * F::per_word;
+  const std::uint64_t column = std::uint64_t{v} * E;
+  if constexpr (F::mixes) {
+    if (w.experts != 0) {
+      float x[E] = {};
+      if (w.input)
+        decode_piece<typename F::codec>(load_piece<W>(s, w.input + (token * w.hidden + column) * F::element_bytes),
+                                        x);
+      for (std::uint32_t k = 0; k < w.experts; ++k) {
+        const std::uint64_t row =
+            w.expert_row ? static_cast<std::uint32_t>(w.expert_row[token * w.experts + k]) : k * w.tokens + token;
+        if (row >= w.expert_rows) continue;  // an expert of another rank
+        const float weight = w.expert_weight[token * w.experts + k];
+        float from[E];
+        decode_piece<typename F::codec>(
+            load_piece<W>(s, w.expert_output + (row * w.hidden + column) * F::element_bytes), from);
+#pragma unroll
+        for (int i = 0; i < E; ++i) x[i] = fused_multiply_add(weight, from[i], x[i]);
+      }
+      return round_piece<typename F::codec, W>(x);
+    }
+  }
+  return load_piece<W>(s, w.input + (token * w.hidden + column) * F::element_bytes);
+}
+
+template <class F>
+XYL_FN bool is_mixed(const fused_work& w) {
+  return F::mixes && w.experts != 0;
+}
+
+template <class F, class S, class Call>
+XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
+  constexpr int E = F::per_word, J = pieces_of_lane<S, E>();
+  const int ranks = F::ranks ? F::ranks : c.ranks;
+  const unsigned slot = c.map.slot(s.epoch());
+  const row_team t = row_team::of(s, w, w.hidden / E);
+  const auto line_of = [&](unsigned row, unsigned v) { return std::uint64_t{row} * w.row_line_stride + v; };
+
+  put_headers(s, c);
+  constexpr bool keep = J <= 8;
+  std::uint64_t first[keep ? J : 1];
+  for (unsigned row = t.index; row < w.rows; row += t.teams)
+    for_each_piece<J>(s, t, [&](int j, unsigned v) {
+      const std::uint64_t word = addend<F, 1>(s, w, w.first + row, v).word[0];
+      if (keep && row == t.index) first[keep ? j : 0] = word;
+      const std::uint64_t to = c.map.packet_offset(slot, static_cast<unsigned>(c.rank), line_of(row, v));
+#pragma unroll
+      for (int k = 1; k < ranks; ++k) {
+        const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
+        s.put(at<line>(c, p, to), word, packet_epoch(s.epoch()));
+      }
+    });
+
+  bool good = join(s);
+  good = good && check_headers(s, c);
+  row_epilogue<S, Call, F, 1, J> epilogue(s, c, w, t);
+  bool any = false;
+  for (unsigned row = t.index; row < w.rows; row += t.teams) {
+    const std::uint64_t token = w.first + row;
+    row_inputs<F, 1, J> in;
+    in.load(s, w, t, token, true);
+    float x[J][E];
+    for_each_piece<J>(s, t, [&](int j, unsigned v) {
+      if (!good) return;
+      const std::uint64_t own = keep && row == t.index ? first[keep ? j : 0] : addend<F, 1>(s, w, token, v).word[0];
+      if constexpr (F::ranks != 0) {
+        good = reduce_packets<F::ranks, false>(s, c, F{}, 0, F::ranks, line_of(row, v), own, x[j]);
+      } else {
+        for (int p = 0; p < ranks && good; p += packet_batch)
+          good = reduce_packets<packet_batch, false>(s, c, F{}, p, ranks, line_of(row, v), own, x[j]);
+      }
+    });
+    good = epilogue.finish({row, token}, row_stage::sum, in, good, x);
+    if (!good) return false;
+    any = true;
+  }
+  return any || s.all(good);
+}
+
+// The sum of a piece that all ranks have put at from(rank) in this rank's workspace; this rank's own may lie in its
+// input. Where the number of ranks is a constant, all loads are issued before any is used.
+template <class F, int E, class S, class Call, class From>
+XYL_FN void sum_staged(S& s, const Call& c, const fused_work& w, std::uint64_t token, unsigned v, From from,
+                       float (&x)[E]) {
+  const std::uint64_t inside = std::uint64_t{v} * 16;
+  const auto load = [&](int p) {
+    if (p == c.rank && !is_mixed<F>(w))
+      return load_piece<2>(s, w.input + token * w.hidden * F::element_bytes + inside);
+    const unit16 u = s.load_peer16(at<const unit16>(c, c.rank, from(p) + inside));
+    return piece<2>{{u.word[0] | std::uint64_t{u.word[1]} << 32, u.word[2] | std::uint64_t{u.word[3]} << 32}};
+  };
+  const auto add = [&](int p, const piece<2>& one) {
+    float value[E];
+    decode_piece<typename F::codec>(one, value);
+#pragma unroll
+    for (int k = 0; k < E; ++k) x[k] = p == 0 ? value[k] : x[k] + value[k];
+  };
+  constexpr int batch = F::ranks != 0 ? F::ranks : 4;
+  const int ranks = F::ranks ? F::ranks : c.ranks;
+  for (int base = 0; base < ranks; base += batch) {
+    piece<2> in[batch];
+#pragma unroll
+    for (int i = 0; i < batch; ++i)
+      if (F::ranks != 0 || base + i < ranks) in[i] = load(base + i);
+#pragma unroll
+    for (int i = 0; i < batch; ++i)
+      if (F::ranks != 0 || base + i < ranks) add(base + i, in[i]);
+  }
+}
+
+template <class F, class S, class Call>
+XYL_FN bool fused_one_shot_block(S& s, const Call& c, const fused_work& w) {
+  constexpr int E = 2 * F::per_word, J = pieces_of_lane<S, E>();
+  const int ranks = F::ranks ? F::ranks : c.ranks;
+  const row_team t = row_team::of(s, w, w.hidden / E);
+  const std::uint64_t row_bytes = std::uint64_t{w.hidden} * F::element_bytes;
+  const std::uint64_t place = place_of(s, c, w.rows * row_bytes);
+  const auto staged = [&](int p) {
+    return c.map.bulk_offset(c.map.slot(s.epoch()), static_cast<unsigned>(p)) + place;
+  };
+
+  bool good = join(s);
+  if constexpr (!is_single_lane<S>)
+    if (good) put_headers(s, c);
+  for (unsigned row = t.index; row < w.rows && good; row += t.teams)
+    for_each_piece<J>(s, t, [&](int, unsigned v) {
+      const unit16 u = unit_of(addend<F, 2>(s, w, w.first + row, v));
+      const std::uint64_t to = staged(c.rank) + row * row_bytes + std::uint64_t{v} * 16;
+      for (int k = is_mixed<F>(w) ? 0 : 1; k < ranks; ++k) {
+        const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
+        s.store16(at<unit16>(c, p, to), u);
+      }
+    });
+  good = good && exchange_first_phase(s, c, flag_family::one_shot, phase::one_shot);
+
+  row_epilogue<S, Call, F, 2, J> epilogue(s, c, w, t);
+  for (unsigned row = t.index; row < w.rows; row += t.teams) {
+    const std::uint64_t token = w.first + row;
+    row_inputs<F, 2, J> in;
+    in.load(s, w, t, token, true);
+    float x[J][E];
+    if (good)
+      for_each_piece<J>(s, t, [&](int j, unsigned v) {
+        sum_staged<F>(
+            s, c, w, token, v, [&](int p) { return staged(p) + row * row_bytes; }, x[j]);
+      });
+    good = epilogue.finish({row, token}, row_stage::sum, in, good, x);
+    if (!good) return false;
+  }
+  return good;
+}
+
+// Copies this block's part of a quantised row, scales and all, from the wire to this rank's buffers: what the
+// owner's block of the same index has written, and no more, since it waited for that one's flag.
+template <int E, class S, class Call, class Epilogue>
+XYL_FN void deliver_quantised(S& s, const Call& c, const fused_work& w, const row_team& t, const Epilogue& epilogue,
+                              std::uint64_t token, std::uint64_t from) {
+  const std::byte* const row = at<const std::byte>(c, c.rank, from);
+  const std::uint64_t bytes = w.quantised_bytes_of_row();
+  // A part begins with a group and ends with one or with the row: whole words, and whole scales.
+  const unsigned of_piece = is_nvfp4(w.pattern) ? E / 2 : E;
+  for (unsigned i = t.begin * of_piece / 8 + s.lane(); i < t.end * of_piece / 8; i += s.lanes())
+    reinterpret_cast<overlay<std::uint64_t>*>(w.quantised + token * bytes)[i].word =
+        reinterpret_cast<const overlay<std::uint64_t>*>(row)[i].word;
+  if (!w.has_scales()) return;
+  const unsigned width = scale_width(w.pattern);
+  const unsigned first = width ? t.begin * E / width : 0, last = width ? t.end * E / width : t.begin == 0;
+  for (unsigned i = first + s.lane(); i < last; i += s.lanes()) {
+    std::byte* const to = w.scales + epilogue.scale_offset(token, i);
+    if (is_nvfp4(w.pattern))
+      *to = row[bytes + i];
+    else
+      reinterpret_cast<overlay<std::uint32_t>*>(to)->word =
+          reinterpret_cast<const overlay<std::uint32_t>*>(row + bytes)[i].word;
+  }
+}
+
+template <class F, class S, class Call>
+XYL_FN bool fused_two_shot_block(S& s, const Call& c, const fused_work& w) {
+  constexpr int E = 2 * F::per_word, J = pieces_of_lane<S, E>();
+  const int ranks = F::ranks ? F::ranks : c.ranks;
+  const unsigned slot = c.map.slot(s.epoch());
+  const row_team t = row_team::of(s, w, w.hidden / E);
+  const std::uint64_t row_bytes = std::uint64_t{w.hidden} * F::element_bytes;
+  const std::uint64_t wire_bytes = w.wire_row_bytes(F::element_bytes);
+  const std::uint64_t place = place_of(s, c, w.rows * (row_bytes + wire_bytes));
+  const auto scattered = [&](int p) { return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + place; };
+  // The gathered rows lie behind the scattered ones: an owner may be a whole phase ahead of its peers.
+  const auto gathered = [&](int p) { return scattered(p) + w.rows * row_bytes; };
+  // Row k of rank p's share in this launch; false if the share has no such row.
+  const auto find = [&](int p, unsigned k, std::uint64_t& token) {
+    token = static_cast<unsigned>(p) * w.share + w.first + k;
+    return w.first + k < w.share && token < w.tokens;
+  };
+  std::uint64_t token = 0;
+
+  bool good = join(s);
+  if constexpr (!is_single_lane<S>)
+    if (good) put_headers(s, c);
+  for (unsigned k = t.index; k < w.rows && good; k += t.teams)
+    for (int step = is_mixed<F>(w) ? 0 : 1; step < ranks; ++step) {
+      const int p = c.rank + step < ranks ? c.rank + step : c.rank + step - ranks;
+      if (!find(p, k, token)) continue;
+      for_each_piece<J>(s, t, [&](int, unsigned v) {
+        s.store16(at<unit16>(c, p, scattered(c.rank) + k * row_bytes + std::uint64_t{v} * 16),
+                  unit_of(addend<F, 2>(s, w, token, v)));
+      });
+    }
+  good = good && exchange_first_phase(s, c, flag_family::scatter, phase::scatter);
+
+  row_epilogue<S, Call, F, 2, J> epilogue(s, c, w, t);
+  float x[J][E];
+  row_inputs<F, 2, J> in;
+  for (unsigned k = t.index; k < w.rows; k += t.teams) {
+    if (!find(c.rank, k, token)) continue;
+    in.load(s, w, t, token, true);
+    if (good)
+      for_each_piece<J>(s, t, [&](int j, unsigned v) {
+        sum_staged<F>(
+            s, c, w, token, v, [&](int p) { return scattered(p) + k * row_bytes; }, x[j]);
+      });
+    const row_place place_of_row{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(c.rank), token, true,
+                                 gathered(c.rank) + k * wire_bytes};
+    good = epilogue.finish(place_of_row, row_stage::sum, in, good, x);
+    if (!good) return false;
+  }
+  if (good) {
+    post_all(s, c, flag_family::gather);
+    good = s.all(await_all(s, c, flag_family::gather, phase::gather));
+  }
+
+  for (unsigned k = t.index; k < w.rows; k += t.teams)
+    for (int step = 1; step < ranks; ++step) {
+      const int p = c.rank + step < ranks ? c.rank + step : c.rank + step - ranks;
+      if (!find(p, k, token)) continue;
+      const std::uint64_t from = gathered(p) + k * wire_bytes;
+      if (w.wire == fused_wire::quantised) {
+        if (good) deliver_quantised<E>(s, c, w, t, epilogue, token, from);
+        continue;
+      }
+      in.load(s, w, t, token, false);
+      if (good)
+        for_each_piece<J>(s, t, [&](int j, unsigned v) {
+          const unit16 u = s.load_peer16(at<const unit16>(c, c.rank, from + std::uint64_t{v} * 16));
+          decode_piece<typename F::codec>(
+              piece<2>{{u.word[0] | std::uint64_t{u.word[1]} << 32, u.word[2] | std::uint64_t{u.word[3]} << 32}},
+              x[j]);
+        });
+      const row_place place_of_row{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(p), token};
+      good = epilogue.finish(place_of_row, w.wire == fused_wire::residual ? row_stage::residual : row_stage::norm,
+                             in, good, x);
+      if (!good) return false;
+    }
+  return good;
+}
+
+template <class F, class S, class Call>
+XYL_FN bool fused_packet(S& s, const Call& c, const fused_work& w) {
+  const bool good = begin_early(s) && fused_packet_block<F>(s, c, w);
+  s.leave();
+  return good;
+}
+
+template <class F, class S, class Call>
+XYL_FN bool fused_one_shot(S& s, const Call& c, const fused_work& w) {
+  const bool good = begin_early(s) && fused_one_shot_block<F>(s, c, w);
+  s.leave();
+  return good;
+}
+
+template <class F, class S, class Call>
+XYL_FN bool fused_two_shot(S& s, const Call& c, const fused_work& w) {
+  const bool good = begin_early(s) && fused_two_shot_block<F>(s, c, w);
+  s.leave();
+  return good;
+}
+
+}  // namespace xyl

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// One row of a fused call, from the fp32 sums that the lanes of a team hold to the outputs. Which operations in
+// which order is in epilogue.hpp and quantise.hpp; this text spreads them over lanes and stores the results: in
+// this rank's buffers, and, if it is the row's owner in the two-shot form, in the peers' workspaces too.
+//
+// Nothing is stored before the verdict of the whole team is known.
+#pragma once
+
+#include "proto/reduction.hpp"
+#include "proto/row.hpp"
+#include "proto/user_memory.hpp"
+
+namespace xyl {
+
+// What kernels are instantiated for. Mixes, Quantises: whether it can make its input from experts' outputs, and
+// quantise; what is left out need not be fetched.
+template <class Codec, class Quantiser, int Ranks, bool Mixes = true, bool Quantises = true>
+struct fused_kind : reduction<Codec, operation::sum, Ranks> {
+  using quantiser = Quantiser;
+  static constexpr bool mixes = Mixes, quantises = Quantises;
+  static constexpr int element_bytes = static_cast<int>(sizeof(typename Codec::element));
+};
+
+// W words of 8 bytes: a piece as it lies in memory, 8- or 16-byte aligned.
+template <int W>
+struct piece {
+  std::uint64_t word[W];
+};
+
+template <int W, class S>
+XYL_FN piece<W> load_piece(const S& s, const std::byte* from) {
+  piece<W> p;
+  if constexpr (W % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < W / 2; ++i) {
+      const unit16 u = s.load16(reinterpret_cast<const unit16*>(from) + i);
+      p.word[2 * i] = u.word[0] | std::uint64_t{u.word[1]} << 32;
+      p.word[2 * i + 1] = u.word[2] | std::uint64_t{u.word[3]} << 32;
+    }
+  } else {
+    static_assert(W == 1);
+    p.word[0] = reinterpret_cast<const overlay<std::uint64_t>*>(from)->word;
+  }
+  return p;
+}
+
+template <int W>
+XYL_FN unit16 unit_of(const piece<W>& p) {
+  return {{static_cast<std::uint32_t>(p.word[0]), static_cast<std::uint32_t>(p.word[0] >> 32),
+           static_cast<std::uint32_t>(p.word[W - 1]), static_cast<std::uint32_t>(p.word[W - 1] >> 32)}};
+}
+
+template <int W, class S>
+XYL_FN void store_piece(S& s, std::byte* to, const piece<W>& p) {
+  if constexpr (W == 2)
+    s.store16(reinterpret_cast<unit16*>(to), unit_of(p));
+  else
+    reinterpret_cast<overlay<std::uint64_t>*>(to)->word = p.word[0];
+}
+
+// Fewer bytes than a unit: the low Bytes of `bits`.
+template <int Bytes>
+XYL_FN void store_bits(std::byte* to, std::uint64_t bits) {
+  if constexpr (Bytes == 8)
+    reinterpret_cast<overlay<std::uint64_t>*>(to)->word = bits;
+  else if constexpr (Bytes == 4)
+    reinterpret_cast<overlay<std::uint32_t>*>(to)->word = static_cast<std::uint32_t>(bits);
+  else if constexpr (Bytes == 2)
+    reinterpret_cast<overlay<std::uint16_t>*>(to)->word = static_cast<std::uint16_t>(bits);
+  else
+    *to = static_cast<std::byte>(bits);
+}
+
+template <class Codec, int W, int E>
+XYL_FN void decode_piece(const piece<W>& p, float (&out)[E]) {
+  static_assert(E == W * Codec::per_word);
+#pragma unroll
+  for (int i = 0; i < W; ++i) {
+    float part[Codec::per_word];
+    Codec::decode(p.word[i], part);
+#pragma unroll
+    for (int k = 0; k < Codec::per_word; ++k) out[i * Codec::per_word + k] = part[k];
+  }
+}
+
+// Rounds x to the type and keeps what was rounded.
+template <class Codec, int W, int E>
+XYL_FN piece<W> round_piece(float (&x)[E]) {
+  piece<W> p;
+#pragma unroll
+  for (int i = 0; i < W; ++i) {
+    float part[Codec::per_word];
+#pragma unroll
+    for (int k = 0; k < Codec::per_word; ++k) part[k] = x[i * Codec::per_word + k];
+    p.word[i] = Codec::encode(part);
+  }
+  decode_piece<Codec>(p, x);
+  return p;
+}
+
+// What a row needs beside its sums. Where a lane holds few pieces they are loaded before the wait for the peers.
+template <class F, int W, int J>
+struct row_inputs {
+  static constexpr int E = W * F::per_word;
+  static constexpr bool early = J <= 8;
+  // With several pieces a lane has no registers left for the weights while it waits.
+  static constexpr bool weight_early = J == 1;
+  static constexpr int held = early ? J : 1;
+
+  piece<W> residual[held];
+  piece<E / 2> weight[held];  // room for fp32
+  float scale = 1;
+
+  template <class S>
+  XYL_FN void load(S& s, const fused_work& w, const row_team& t, std::uint64_t token, bool with_residual) {
+    if constexpr (early) {
+      for_each_piece<J>(s, t, [&](int j, unsigned v) {
+        if (with_residual && w.residual) residual[j] = residual_at(s, w, token, v);
+      });
+    }
+    if constexpr (weight_early) load_weight(s, w, t);
+    if (F::quantises && w.scale) scale = *w.scale;
+  }
+  template <class S>
+  XYL_FN void load_weight(S& s, const fused_work& w, const row_team& t) {
+    if (early && w.pattern != fused_pattern::all_reduce)
+      for_each_piece<J>(s, t, [&](int j, unsigned v) { weight[early ? j : 0] = weight_at(s, w, v); });
+  }
+  template <class S>
+  XYL_FN void residual_of(S& s, const fused_work& w, std::uint64_t token, int j, unsigned v,
+                          float (&out)[E]) const {
+    decode_piece<typename F::codec>(early ? residual[early ? j : 0] : residual_at(s, w, token, v), out);
+  }
+  template <class S>
+  XYL_FN void weight_of(S& s, const fused_work& w, int j, unsigned v, float (&out)[E]) const {
+    const piece<E / 2> raw = early ? weight[early ? j : 0] : weight_at(s, w, v);
+    if (w.weight_is_float) {
+#pragma unroll
+      for (int k = 0; k < E; ++k) out[k] = bits_float(static_cast<std::uint32_t>(raw.word[k / 2] >> 32 * (k % 2)));
+    } else {
+      piece<W> own;
+#pragma unroll
+      for (int i = 0; i < W; ++i) own.word[i] = raw.word[i];
+      decode_piece<typename F::codec>(own, out);
+    }
+    if (w.gemma)
+#pragma unroll
+      for (int k = 0; k < E; ++k) out[k] = 1.0f + out[k];
+  }
+
+ private:
+  template <class S>
+  static XYL_FN piece<W> residual_at(S& s, const fused_work& w, std::uint64_t token, unsigned v) {
+    return load_piece<W>(s, w.residual + (token * w.hidden + v * E) * F::element_bytes);
+  }
+  template <class S>
+  static XYL_FN piece<E / 2> weight_at(S& s, const fused_work& w, unsigned v) {
+    if (w.weight_is_float) return load_piece<E / 2>(s, w.weight + std::uint64_t{v} * E * 4);
+    const piece<W> own = load_piece<W>(s, w.weight + std::uint64_t{v} * E * F::element_bytes);
+    piece<E / 2> raw{};
+#pragma unroll
+    for (int i = 0; i < W; ++i) raw.word[i] = own.word[i];
+    return raw;
+  }
+};
+
+// What the values of a row are already.
+enum class row_stage : std::uint8_t { sum, residual, norm };
+
+struct row_place {
+  unsigned number;      // in this launch: no two rows that a team finishes have the same
+  std::uint64_t token;  // in the user's buffers
+  bool is_sent = false;
+  std::uint64_t wire = 0;  // where in the peers' workspaces the row goes
+};
+
+template <class S, class Call, class F, int W, int J>
+class row_epilogue {
+ public:
+  static constexpr int E = W * F::per_word;
+  using values = float[J][E];
+
+  XYL_FN row_epilogue(S& s, const Call& c, const fused_work& w, const row_team& t)
+      : s_(s), c_(c), w_(w), t_(t), pieces_(w.hidden / E) {}
+
+  // Finishes a row whose values are at `stage`. All lanes of the team come here, also if `good` is false; false if
+  // it is for any of them.
+  XYL_FN bool finish(const row_place& at, row_stage stage, row_inputs<F, W, J>& in, bool good, values& x) {
+    if (good && stage == row_stage::sum)
+      for_each([&](int j, unsigned v) {
+        if (w_.residual) {
+          float r[E];
+          in.residual_of(s_, w_, at.token, j, v, r);
+#pragma unroll
+          for (int k = 0; k < E; ++k) x[j][k] = x[j][k] + r[k];
+        }
+        (void)round_piece<typename F::codec, W>(x[j]);
+      });
+    if (w_.pattern == fused_pattern::all_reduce) {
+      if (!s_.all(good)) return false;
+      put_rows(at, w_.output, fused_wire::residual, x);
+      return true;
+    }
+    if (stage != row_stage::norm) {
+      // Begun before the team meets.
+      if constexpr (row_inputs<F, W, J>::early && !row_inputs<F, W, J>::weight_early) in.load_weight(s_, w_, t_);
+      std::uint32_t squares = 0;
+      if (!sum_squares(at, good, x, squares)) return false;
+      put_rows(at, w_.residual_out, fused_wire::residual, x);
+      const float inverse_rms = inverse_root_mean_square(bits_float(squares), w_.inverse_hidden, w_.eps);
+      for_each([&](int j, unsigned v) {
+        float weight[E];
+        in.weight_of(s_, w_, j, v, weight);
+#pragma unroll
+        for (int k = 0; k < E; ++k) x[j][k] = normalised(x[j][k], inverse_rms, weight[k]);
+        (void)round_piece<typename F::codec, W>(x[j]);
+      });
+    } else if (!F::quantises || w_.pattern != fused_pattern::fp8_per_token) {
+      if (!s_.all(good)) return false;  // else the search for the largest brings the verdict
+    }
+    if (!F::quantises || !quantises(w_.pattern)) {
+      put_rows(at, w_.output, fused_wire::norm, x);
+      return true;
+    }
+    if constexpr (F::quantises) return quantise(at, in.scale, good, x);
+    return true;
+  }
+
+ private:
+  template <class Each>
+  XYL_FN void for_each(Each f) {
+    for_each_piece<J>(s_, t_, f);
+  }
+
+  XYL_FN bool sum_squares(const row_place& at, bool good, const values& x, std::uint32_t& out) {
+    std::uint32_t leaf[J] = {};
+    if (good) for_each([&](int j, unsigned) { leaf[j] = float_bits(sum_of_squares(x[j])); });
+    return row_combine<add_squares>(s_, c_, w_, t_, at.number, 0, pieces_, good, leaf, out);
+  }
+
+  // To a buffer of the user's, if there is one, and over the wire, if this is what goes there.
+  XYL_FN void put_rows(const row_place& at, std::byte* buffer, fused_wire what, const values& x) {
+    const bool send = at.is_sent && w_.wire == what;
+    if (buffer == nullptr && !send) return;
+    for_each([&](int j, unsigned v) {
+      float same[E];
+#pragma unroll
+      for (int k = 0; k < E; ++k) same[k] = x[j][k];
+      const piece<W> p = round_piece<typename F::codec, W>(same);  // exact: x was rounded
+      const std::uint64_t inside = std::uint64_t{v} * E * F::element_bytes;
+      if (buffer) store_piece<W>(s_, buffer + at.token * w_.hidden * F::element_bytes + inside, p);
+      if (send) to_peers(at, inside, [&](std::byte* to) { store_piece<W>(s_, to, p); });
+    });
+  }
+
+  template <class Store>
+  XYL_FN void to_peers(const row_place& at, std::uint64_t inside, Store store) {
+    for (int k = 1; k < c_.ranks; ++k) {
+      const int p = c_.rank + k < c_.ranks ? c_.rank + k : c_.rank + k - c_.ranks;
+      store(xyl::at<std::byte>(c_, p, at.wire + inside));
+    }
+  }
+
+  XYL_FN bool quantise(const row_place& at, float scale, bool good, const values& x) {
+    // Scales first: what a value is multiplied with, and what is stored for it.
+    std::uint32_t largest[J] = {};
+    if (good && w_.pattern != fused_pattern::fp8_static)
+      for_each([&](int j, unsigned) { largest[j] = largest_magnitude(x[j]); });
+    if (w_.pattern == fused_pattern::fp8_per_token) {
+      std::uint32_t of_row = 0;
+      if (!row_combine<larger_magnitude>(s_, c_, w_, t_, at.number, 1, pieces_, good, largest, of_row))
+        return false;
+#pragma unroll
+      for (int j = 0; j < J; ++j) largest[j] = of_row;
+    } else if (const unsigned width = scale_width(w_.pattern)) {
+      neighbours_largest(s_, t_, width / E, largest);
+    }
+    put_rows(at, w_.output, fused_wire::norm, x);
+
+    const bool send = at.is_sent && w_.wire == fused_wire::quantised;
+    for_each([&](int j, unsigned v) {
+      std::uint32_t stored = 0;
+      float multiplier;
+      if (is_nvfp4(w_.pattern)) {
+        const nvfp4_scale of = nvfp4_scale_of(scale, largest[j]);
+        stored = of.stored;
+        multiplier = of.multiplier;
+      } else {
+        const float of = w_.pattern == fused_pattern::fp8_static ? scale : fp8_scale(largest[j]);
+        stored = float_bits(of);
+        multiplier = 1.0f / of;
+      }
+      std::uint64_t bits = 0;
+      const bool nvfp4 = is_nvfp4(w_.pattern);
+#pragma unroll
+      for (int k = 0; k < E; k += 2) {
+        const float low = x[j][k] * multiplier, high = x[j][k + 1] * multiplier;
+        if (nvfp4)
+          bits |= std::uint64_t{F::quantiser::e2m1x2(low, high)} << (4 * k);
+        else
+          bits |= std::uint64_t{F::quantiser::e4m3x2(low, high)} << (8 * k);
+      }
+      const std::uint64_t inside = std::uint64_t{v} * E / (nvfp4 ? 2 : 1);
+      const auto store = [&](std::byte* to) {
+        if (nvfp4)
+          store_bits<E / 2>(to, bits);
+        else
+          store_bits<E>(to, bits);
+      };
+      store(w_.quantised + at.token * w_.quantised_bytes_of_row() + inside);
+      if (send) to_peers(at, inside, store);
+
+      const unsigned width = scale_width(w_.pattern);
+      if (w_.has_scales() && (width ? v * E % width == 0 : v == 0)) {
+        const unsigned number = width ? v * E / width : 0;
+        put_scale(w_.scales + scale_offset(at.token, number), stored);
+        if (send)
+          to_peers(at, w_.quantised_bytes_of_row() + number * w_.scale_bytes(),
+                   [&](std::byte* to) { put_scale(to, stored); });
+      }
+    });
+    return true;
+  }
+
+  XYL_FN void put_scale(std::byte* to, std::uint32_t stored) const {
+    if (is_nvfp4(w_.pattern))
+      store_bits<1>(to, stored);
+    else
+      store_bits<4>(to, stored);
+  }
+
+ public:
+  // Bytes from the beginning of the user's scales.
+  XYL_FN std::uint64_t scale_offset(std::uint64_t token, unsigned number) const {
+    if (w_.pattern == fused_pattern::nvfp4_swizzled)
+      return swizzled_scale_offset(token, number, (w_.hidden + 63) / 64);
+    return (token * w_.scales_of_row() + number) * w_.scale_bytes();
+  }
+
+ private:
+  S& s_;
+  const Call& c_;
+  const fused_work& w_;
+  const row_team& t_;
+  const unsigned pieces_;
+};
+
+}  // namespace xyl

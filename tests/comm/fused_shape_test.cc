@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Shapes of fused launches: every row finds lanes for all its pieces, no block is empty, nothing is larger than the
+// workspace or the device allows; over many shapes.
+#include "comm/fused_shape.hpp"
+
+#include <gtest/gtest.h>
+
+#include "kernels/fused_limits.hpp"
+
+namespace xyl {
+namespace {
+
+TEST(FusedShape, EveryShapeFits) {
+  int possible = 0, clustered = 0;
+  for (const int ranks : {2, 3, 4, 8, 16, 64})
+    for (const unsigned element : {2u, 4u})
+      for (const unsigned hidden : {8u, 120u, 384u, 2880u, 6144u, 7168u, 8192u, 8200u, 16384u})
+        for (const std::uint64_t tokens : {0ull, 1ull, 7ull, 64ull, 5000ull})
+          for (const unsigned blocks : {1u, 3u, 8u, 64u})
+            for (const bool clusters : {false, true})
+              for (const fused_pattern pattern :
+                   {fused_pattern::all_reduce, fused_pattern::norm, fused_pattern::fp8_per_group})
+                for (const fused_form form : {fused_form::packet, fused_form::one_shot, fused_form::two_shot}) {
+                  const layout map = layout::make(static_cast<unsigned>(ranks), 64, 1 << 20, 16 << 20);
+                  fused_work w;
+                  w.hidden = hidden;
+                  w.tokens = tokens;
+                  w.share = (tokens + static_cast<unsigned>(ranks) - 1) / static_cast<unsigned>(ranks);
+                  w.pattern = pattern;
+                  const fused_limits limits{{blocks, blocks, blocks}, clusters};
+                  const fused_shape s = shape_fused(form, element, ranks, limits, map, w);
+                  if (s.blocks == 0) continue;
+                  ++possible;
+                  clustered += w.is_clustered;
+                  const unsigned piece = (form == fused_form::packet ? 8 : 16) / element, pieces = hidden / piece;
+                  ASSERT_LE(s.blocks, blocks);
+                  ASSERT_EQ(s.blocks % w.split, 0u);
+                  ASSERT_LE(w.split, most_blocks_of_row);
+                  ASSERT_EQ(s.lanes % 32, 0u);
+                  ASSERT_LE(s.lanes, 512u);
+                  ASSERT_EQ(w.pieces_of_block % 32, 0u);
+                  ASSERT_GE(w.pieces_of_block * w.split, pieces);
+                  ASSERT_LT(w.pieces_of_block * (w.split - 1u), pieces);
+                  ASSERT_GE(s.lanes * static_cast<unsigned>(fused_pieces_of_lane(form)),
+                            std::min(w.pieces_of_block, pieces));
+                  ASSERT_GE(s.rows, 1u);
+                  const std::uint64_t row = std::uint64_t{hidden} * element;
+                  if (form == fused_form::packet) {
+                    ASSERT_LE(s.rows * w.row_line_stride * 8, map.packet_capacity());
+                    ASSERT_LE(scale_width(pattern), 32 * piece);
+                  } else if (form == fused_form::one_shot) {
+                    ASSERT_LE(s.rows * row, map.bulk_stride);
+                  } else {
+                    ASSERT_LE(s.rows * (row + w.wire_row_bytes(element)), map.bulk_stride);
+                  }
+                  if (w.split > 1 && pattern != fused_pattern::all_reduce && !w.is_clustered) {
+                    const unsigned shares = form == fused_form::two_shot ? static_cast<unsigned>(ranks) : 1u;
+                    ASSERT_LE(s.rows * shares, layout::team_rows);
+                  }
+                }
+  EXPECT_GT(possible, 10000);
+  EXPECT_GT(clustered, 1000);
+}
+
+TEST(FusedShape, OneTokenIsSpreadOverBlocks) {
+  const layout map = layout::make(8, 64, 1 << 20, 16 << 20);
+  fused_work w;
+  w.hidden = 7168;
+  w.tokens = 1;
+  w.share = 1;
+  w.pattern = fused_pattern::norm;
+  const fused_shape s = shape_fused_or_next(fused_form::packet, 2, 8, {{16, 8, 8}, true}, map, w);
+  EXPECT_EQ(s.form, fused_form::packet);
+  EXPECT_EQ(w.split, 8u);
+  EXPECT_TRUE(w.is_clustered);
+  EXPECT_EQ(s.blocks, 8u);
+}
+
+TEST(FusedShape, WhatPacketsCannotDoTheNextFormDoes) {
+  const layout map = layout::make(2, 64, 1 << 20, 16 << 20);
+  fused_work w;
+  w.hidden = 1024;
+  w.tokens = 1;
+  w.share = 1;
+  w.pattern = fused_pattern::fp8_per_group;  // of float: 128 of them are more than a warp's packets
+  const fused_shape s = shape_fused_or_next(fused_form::packet, 4, 2, {{16, 8, 8}, true}, map, w);
+  EXPECT_EQ(s.form, fused_form::one_shot);
+}
+
+}  // namespace
+}  // namespace xyl

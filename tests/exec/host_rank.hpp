@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The library's own host space, waits and reductions as one rank of the machines that run ranks as threads.
+#pragma once
+
+#include <utility>
+
+#include "exec/host_packet.hpp"
+#include "exec/host_space.hpp"
+#include "exec/host_transfer.hpp"
+#include "proto/collective_machine.hpp"
+
+namespace xyl::test {
+
+// Of the ranks that are made from now on.
+inline instruction_set wanted_instructions = instruction_set::automatic;
+
+struct host_parts {
+  explicit host_parts(thread_rank& owner)
+      : waits(controls(owner), owner.rank, {owner.deadline.count(), 0}, nullptr, nullptr) {}
+  static std::vector<control_block*> controls(thread_rank& owner) {
+    std::vector<control_block*> all;
+    for (std::size_t p = 0; p < owner.workspaces.size(); ++p) all.push_back(&owner.control(static_cast<int>(p)));
+    return all;
+  }
+  host_wait waits;
+};
+
+// What communicator::all_reduce_host does with one chunk.
+class host_rank : private host_parts, public host_space {
+ public:
+  host_rank(thread_rank& owner, unsigned, unsigned, unsigned, std::uint64_t)
+      : host_parts(owner), host_space(waits, owner.control(owner.rank)) {}
+
+  template <class Kind>
+  bool all_reduce(const host_call& c, protocol how) {
+    const auto [type, op] = indices_of<Kind>();
+    const host_reduction ranged = this->ranged<Kind>(c.ranks);
+    switch (how) {
+      case protocol::packet:
+        return host_packet_function(type, op)(*this, c, ranged.divisor);
+      case protocol::one_shot:
+        return one_shot_allreduce(*this, c, ranged);
+      case protocol::two_shot:
+        return two_shot_allreduce(*this, c, ranged);
+      case protocol::ring:
+        return ring_allreduce(*this, c, ranged);
+      case protocol::barrier:
+        return xyl::barrier(*this, c);
+    }
+    return false;
+  }
+
+  template <class Kind>
+  host_reduction ranged(int ranks) const {
+    const auto [type, op] = indices_of<Kind>();
+    return {sizeof(typename Kind::element), choose_host_reductions(wanted_instructions).function[type][op],
+            Kind::average ? static_cast<std::uint32_t>(ranks) : 1u};
+  }
+
+  // As a group does it.
+  bool transfer_all(const host_call& c, const std::vector<host_transfer>& all) {
+    call_record current = c.record;
+    return run_host_transfers(*this, waits, c, all, current);
+  }
+  bool transfer_both(const host_call& c, const transfer& out, const transfer& in) {
+    return transfer_all(c, {{out, c.record}, {in, c.record}});
+  }
+
+ private:
+  template <class Kind>
+  static std::pair<int, int> indices_of() {
+    int type = -1, op = -1;
+    element_types::for_each([&](auto entry, int at) {
+      if (std::is_same_v<typename decltype(entry)::type, typename Kind::element>) type = at;
+    });
+    reduction_operations::for_each([&](auto entry, int at) {
+      if (std::is_same_v<typename decltype(entry)::type, typename Kind::combining>) op = at;
+    });
+    return {type, op};
+  }
+};
+
+}  // namespace xyl::test

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Times of the fused kernels, for choosing shapes: bf16, residual + RMSNorm, in CUDA graphs of 50 calls, medians,
+// in every form and number of blocks to a row, with clusters ("c") and with team lines ("l"); and the bare
+// allreduce by packets beside it. Results are compared with those of the first shape. An MPI program; several ranks
+// may share a GPU.
+//
+//   device_fused_bench [HIDDEN [MOST_TOKENS [PATTERN]]]    PATTERN: a number of xylFusedPattern_t
+#include <cstdlib>
+
+#include "tests/gpu/fused_device.hpp"
+
+namespace xyl::gpu_test {
+namespace {
+
+constexpr int calls = 50, repetitions = 9, warm = 2;
+
+// Microseconds of one of the calls that `enqueue` enqueues 50 of.
+template <class F>
+double time(cudaStream_t stream, F enqueue) {
+  cudaEvent_t begin, end;
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  must(cudaEventCreate(&begin), "event");
+  must(cudaEventCreate(&end), "event");
+  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
+  for (int i = 0; i < calls; ++i) enqueue();
+  must(cudaStreamEndCapture(stream, &graph), "end capture");
+  must(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
+  std::vector<double> times;
+  for (int i = 0; i < repetitions + warm; ++i) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    must(cudaEventRecord(begin, stream), "record");
+    must(cudaGraphLaunch(exec, stream), "launch");
+    must(cudaEventRecord(end, stream), "record");
+    must(cudaStreamSynchronize(stream), "synchronise");
+    float ms = 0;
+    must(cudaEventElapsedTime(&ms, begin, end), "elapsed");
+    if (i >= warm) times.push_back(ms * 1000 / calls);
+  }
+  std::sort(times.begin(), times.end());
+  (void)cudaGraphExecDestroy(exec);
+  (void)cudaGraphDestroy(graph);
+  (void)cudaEventDestroy(begin);
+  (void)cudaEventDestroy(end);
+  return times[times.size() / 2];
+}
+
+int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
+  device_rank r;
+  fused_device device(r);
+  cudaStream_t stream;
+  must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+  int wrong = 0;
+  constexpr const char* names[] = {"packet", "oneshot", "twoshot"};
+  if (r.rank() == 0)
+    std::printf("# ranks %d, hidden %u, pattern %d, at most %u, %u, %u blocks, us per call\n", r.ranks(), hidden,
+                static_cast<int>(pattern), device.limits().blocks[0], device.limits().blocks[1],
+                device.limits().blocks[2]);
+  for (std::uint64_t tokens = 1; tokens <= most_tokens; tokens *= 2) {
+    test::fused_case f;
+    f.pattern = pattern;
+    f.hidden = hidden;
+    f.tokens = tokens;
+    test::fused_data<bfloat16> first(f, r.rank(), r.ranks());
+    bool has_first = false;
+    if (r.rank() == 0) std::printf("%llu tokens", static_cast<unsigned long long>(tokens));
+    if (const std::uint64_t count = tokens * hidden; count * 2 <= r.capacity(algorithm::packet)) {
+      test::fused_data<bfloat16> d(f, r.rank(), r.ranks());
+      const device_copy at(d);
+      const unsigned blocks =
+          static_cast<unsigned>(std::min<std::uint64_t>(r.most_blocks(), (count * 2 + 1023) / 1024));
+      const double us = time(stream, [&] {
+        r.all_reduce(algorithm::packet, blocks, at(d.input.raw()), at(d.output.raw()), count, 2, xylBfloat16,
+                     xylSum, stream);
+      });
+      if (r.rank() == 0) std::printf("  bare %.2f", us);
+    }
+    for (const fused_form form : {fused_form::packet, fused_form::one_shot, fused_form::two_shot}) {
+      if (r.rank() == 0) std::printf("\n  %-8s", names[static_cast<int>(form)]);
+      for (const bool clusters : {true, false}) {
+        if (clusters && !device.limits().clusters) continue;
+        for (unsigned split = 0; split <= most_blocks_of_row; ++split) {
+          test::fused_data<bfloat16> d(f, r.rank(), r.ranks());
+          const device_copy at(d);
+          const wished_shape wish{form, split, clusters};
+          if ((split == 1 && !clusters && device.limits().clusters) || !device(wish, d, at, stream)) continue;
+          must(cudaStreamSynchronize(stream), "synchronise");
+          const double us = time(stream, [&] { (void)device(wish, d, at, stream); });
+          at.copy_back();
+          if (!has_first) first = d;
+          has_first = true;
+          wrong += !d.same_outputs(first) || r.poisoned() != 0;
+          if (r.rank() == 0) {
+            if (split == 0)
+              std::printf(" %s %.2f", clusters ? "c:" : "l:", us);
+            else
+              std::printf("  %u%s %.2f", split, clusters ? "c" : "l", us);
+            std::fflush(stdout);
+          }
+        }
+      }
+    }
+    if (r.rank() == 0) std::printf("\n");
+  }
+  MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (r.rank() == 0 && wrong) std::printf("%d results were wrong\n", wrong);
+  return wrong ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace xyl::gpu_test
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int status = 77;
+  if (xyl::device_side::current_device() >= 0) {
+    int rank = 0, devices = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    xyl::gpu_test::must(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    xyl::gpu_test::must(cudaSetDevice(rank % devices), "cudaSetDevice");
+    const auto number = [&](int i, unsigned long long otherwise) {
+      return argc > i ? std::strtoull(argv[i], nullptr, 0) : otherwise;
+    };
+    status = xyl::gpu_test::run(static_cast<unsigned>(number(1, 7168)), number(2, 64),
+                                static_cast<xyl::fused_pattern>(number(3, xylFusedResidualRMSNorm)));
+  }
+  MPI_Finalize();
+  return status;
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Fused calls on the device side alone, in any form and spreading: buffers in device memory, and launches as a
+// communicator makes them.
+#pragma once
+
+#include "comm/fused_shape.hpp"
+#include "kernels/fused_limits.hpp"
+#include "tests/abi/fused_call.hpp"
+#include "tests/gpu/device_rank.hpp"
+
+namespace xyl::gpu_test {
+
+// A fused_data's buffers in device memory, at the same place in their allocations.
+class device_copy {
+ public:
+  template <class T>
+  explicit device_copy(test::fused_data<T>& d) {
+    d.for_each_buffer([&](test::aligned_bytes& b) {
+      void* there = nullptr;
+      must(cudaMalloc(&there, b.allocated()), "cudaMalloc");
+      must(cudaMemcpy(there, b.data(), b.allocated(), cudaMemcpyHostToDevice), "copy in");
+      pairs_.push_back({b.raw(), static_cast<std::byte*>(there), b.allocated()});
+    });
+  }
+  ~device_copy() {
+    for (const pair& p : pairs_) (void)cudaFree(p.there);
+  }
+  device_copy(const device_copy&) = delete;
+
+  std::byte* operator()(const std::byte* here) const {
+    for (const pair& p : pairs_)
+      if (p.here == here) return p.there;
+    return nullptr;
+  }
+  void copy_back() const {
+    for (const pair& p : pairs_) must(cudaMemcpy(p.here, p.there, p.bytes, cudaMemcpyDeviceToHost), "copy out");
+  }
+  void copy_in_again() const {
+    for (const pair& p : pairs_) must(cudaMemcpy(p.there, p.here, p.bytes, cudaMemcpyHostToDevice), "copy in");
+  }
+
+ private:
+  struct pair {
+    std::byte *here, *there;
+    std::size_t bytes;
+  };
+  std::vector<pair> pairs_;
+};
+
+// What a launch is to be like; the rest is the library's choice.
+struct wished_shape {
+  fused_form form = fused_form::packet;
+  unsigned split = 0;  // blocks of a row; 0: the library's choice
+  bool clusters = true;
+};
+
+class fused_device {
+ public:
+  explicit fused_device(device_rank& r) : r_(r) {
+    const device_handle& mine = r.side().handle();
+    std::vector<std::uint8_t> uuids(16 * static_cast<std::size_t>(r.ranks()));
+    MPI_Allgather(mine.uuid, 16, MPI_BYTE, uuids.data(), 16, MPI_BYTE, MPI_COMM_WORLD);
+    int sharing = 0;
+    for (int p = 0; p < r.ranks(); ++p) sharing += std::equal(mine.uuid, mine.uuid + 16, uuids.data() + 16 * p);
+    int have[4] = {mine.max_fused_blocks[0] / (2 * sharing), mine.max_fused_blocks[1] / (2 * sharing),
+                   mine.max_fused_blocks[2] / (2 * sharing), mine.has_clusters};
+    MPI_Allreduce(MPI_IN_PLACE, have, 4, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    for (int form = 0; form < 3; ++form)
+      limits_.blocks[form] = static_cast<unsigned>(std::min(have[form], static_cast<int>(r.map().blocks)));
+    limits_.clusters = have[3] != 0;
+  }
+
+  const fused_limits& limits() const { return limits_; }
+
+  // Enqueues the call; false if no launch can be like this.
+  template <class T>
+  bool operator()(const wished_shape& wish, test::fused_data<T>& d, const device_copy& at, cudaStream_t stream) {
+    fused_work w;
+    w.input = at(d.input.raw());
+    w.residual = d.has_residual() ? at(d.residual.raw()) : nullptr;
+    w.weight = at(d.weight.raw());
+    w.scale = reinterpret_cast<const float*>(at(d.scale.raw()));
+    w.output = d.output_buffer() ? at(d.output_buffer()) : nullptr;
+    w.residual_out = d.residual_out_buffer() ? at(d.residual_out_buffer()) : nullptr;
+    w.quantised = at(d.quantised.raw());
+    w.scales = at(d.scales.raw());
+    if (d.f.experts) {
+      w.expert_output = at(d.expert_output.raw());
+      w.expert_row = d.f.expert_table ? reinterpret_cast<const std::int32_t*>(at(d.expert_row.raw())) : nullptr;
+      w.expert_weight = reinterpret_cast<const float*>(at(d.expert_weight.raw()));
+      w.experts = d.f.experts;
+      w.expert_rows = static_cast<std::uint32_t>(d.f.tokens * d.f.experts);
+    }
+    w.tokens = d.f.tokens;
+    w.share = test::share_of(w.tokens, r_.ranks());
+    w.hidden = d.f.hidden;
+    w.inverse_hidden = 1.0f / static_cast<float>(w.hidden);
+    w.eps = d.f.eps;
+    w.pattern = d.f.pattern;
+    w.weight_is_float = d.f.weight_is_float;
+    w.gemma = d.f.gemma;
+    w.residual_sharded = d.f.residual_sharded;
+    w.choose_wire();
+
+    fused_limits limits = limits_;
+    limits.clusters = limits.clusters && wish.clusters;
+    fused_shape shape = shape_fused(wish.form, sizeof(T), r_.ranks(), limits, r_.map(), w);
+    if (shape.blocks == 0) return false;
+    if (wish.split != 0 && !spread_by_hand(wish, sizeof(T), limits, w, shape)) return false;
+    call_record record;
+    record.what = collective::fused_all_reduce;
+    record.type = static_cast<std::uint8_t>(test::code_of<T>());
+    record.operation = static_cast<std::uint8_t>(w.pattern);
+    record.device = 1;
+    record.count = w.tokens;
+    const std::uint64_t all = wish.form == fused_form::two_shot ? w.share : w.tokens;
+    do {
+      w.rows = static_cast<std::uint32_t>(std::min(shape.rows, all - w.first));
+      must(r_.side().fused({shape.form, shape.blocks, shape.lanes}, w, record, stream), "fused");
+      w.first += w.rows;
+    } while (w.first < all);
+    return true;
+  }
+
+ private:
+  bool spread_by_hand(const wished_shape& wish, unsigned element_bytes, const fused_limits& limits, fused_work& w,
+                      fused_shape& shape) const {
+    const unsigned piece = (wish.form == fused_form::packet ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
+    const int fixed = r_.ranks() == 2 || r_.ranks() == 4 || r_.ranks() == 8 ? r_.ranks() : 0;
+    const unsigned most_lanes = most_fused_lanes(wish.form, element_bytes == 4 || w.experts ? 0 : fixed);
+    w.spread(piece, wish.split);
+    if (w.split != wish.split || w.split > limits.blocks[static_cast<int>(wish.form)] ||
+        w.split > most_blocks_of_row ||
+        w.pieces_of_block > most_lanes * static_cast<unsigned>(fused_pieces_of_lane(wish.form)))
+      return false;
+    w.is_clustered = w.split > 1 && w.pattern != fused_pattern::all_reduce && limits.clusters;
+    if (w.split > 1 && !w.is_clustered)
+      shape.rows = std::min<std::uint64_t>(
+          shape.rows,
+          layout::team_rows / (wish.form == fused_form::two_shot ? static_cast<unsigned>(r_.ranks()) : 1));
+    const std::uint64_t teams = wish.form == fused_form::two_shot ? w.share : w.tokens;
+    shape.blocks = static_cast<unsigned>(
+                       std::clamp<std::uint64_t>(teams, 1, limits.blocks[static_cast<int>(wish.form)] / w.split)) *
+                   w.split;
+    shape.lanes = std::min(std::min(w.pieces_of_block, (pieces + 31) / 32 * 32) + 32, most_lanes);
+    return shape.rows > 0;
+  }
+
+  device_rank& r_;
+  fused_limits limits_;
+};
+
+}  // namespace xyl::gpu_test

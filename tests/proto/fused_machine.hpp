@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Runs fused calls on ranks whose blocks and lanes are threads. The launches of a call follow each other as in a
+// stream; ranks are never synchronised with each other.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <new>
+#include <thread>
+
+#include "proto/fused.hpp"
+#include "proto/fused_data.hpp"
+#include "spaces/thread_space.hpp"
+
+namespace xyl::test {
+
+struct fused_grid {
+  int ranks = 2;
+  unsigned blocks = 1, lanes = 1;
+  unsigned blocks_of_row = 1;
+  std::uint64_t rows = 1;  // of a launch (two-shot: of each share)
+  bool constant_ranks = false;
+  std::uint64_t seed = 1;
+};
+
+class fused_machine {
+ public:
+  explicit fused_machine(const fused_grid& g, std::uint64_t packet_bytes, std::uint64_t bulk_bytes)
+      : grid_(g),
+        map_(layout::make(static_cast<unsigned>(g.ranks), g.blocks, packet_bytes * static_cast<unsigned>(g.ranks),
+                          bulk_bytes * static_cast<unsigned>(g.ranks))) {
+    std::vector<std::byte*> workspaces;
+    for (int r = 0; r < g.ranks; ++r) {
+      memory_.emplace_back(static_cast<std::byte*>(::operator new (map_.bytes, std::align_val_t{4096})));
+      std::memset(memory_.back().get(), 0, map_.bytes);
+      workspaces.push_back(memory_.back().get());
+    }
+    for (int r = 0; r < g.ranks; ++r) {
+      ranks_.push_back(std::make_unique<thread_rank>(r, workspaces, g.blocks, g.lanes, std::chrono::seconds(60)));
+      ranks_.back()->control(r).call.epoch = epoch_zero;
+    }
+  }
+
+  // Every rank runs its call in `form`; true if no lane gave up. odd_rank: makes another call.
+  template <class T>
+  bool run(fused_form form, std::vector<fused_data<T>>& data, int odd_rank = -1) {
+    std::vector<std::thread> threads;
+    std::vector<std::unique_ptr<lane_barrier>> launches;
+    std::atomic<bool> good{true};
+    for (int r = 0; r < grid_.ranks; ++r) {
+      launches.push_back(std::make_unique<lane_barrier>(grid_.blocks * grid_.lanes));
+      for (unsigned b = 0; b < grid_.blocks; ++b)
+        for (unsigned l = 0; l < grid_.lanes; ++l)
+          threads.emplace_back([&, &launch = *launches.back(), r, b, l] {
+            fused_work w = work_of(data[static_cast<unsigned>(r)], form);
+            const std::uint64_t all = form == fused_form::two_shot ? w.share : w.tokens;
+            const unsigned usable = grid_.blocks / w.split * w.split;
+            do {
+              w.rows = static_cast<std::uint32_t>(std::min(grid_.rows, all - w.first));
+              if (b < usable && !run_lane<T>(form, w, r, b, usable, l, r == odd_rank))
+                good.store(false, std::memory_order_relaxed);
+              launch.arrive_and_wait();
+              w.first += w.rows;
+            } while (w.first < all);
+          });
+    }
+    for (auto& thread : threads) thread.join();
+    return good.load(std::memory_order_relaxed);
+  }
+
+ private:
+  struct deleter {
+    void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{4096}); }
+  };
+
+  template <class T>
+  fused_work work_of(fused_data<T>& d, fused_form form) const {
+    fused_work w;
+    w.input = d.input.raw();
+    w.residual = d.has_residual() ? d.residual.raw() : nullptr;
+    w.weight = d.weight.raw();
+    w.scale = reinterpret_cast<const float*>(d.scale.raw());
+    w.output = d.output_buffer();
+    w.residual_out = d.residual_out_buffer();
+    w.quantised = d.quantised.raw();
+    w.scales = d.scales.raw();
+    if (d.f.experts) {
+      w.expert_output = d.expert_output.raw();
+      w.expert_row = d.f.expert_table ? reinterpret_cast<const std::int32_t*>(d.expert_row.raw()) : nullptr;
+      w.expert_weight = reinterpret_cast<const float*>(d.expert_weight.raw());
+      w.experts = d.f.experts;
+      w.expert_rows = static_cast<std::uint32_t>(d.f.tokens * d.f.experts);
+    }
+    w.tokens = d.f.tokens;
+    w.share = share_of(w.tokens, grid_.ranks);
+    w.hidden = d.f.hidden;
+    w.inverse_hidden = 1.0f / static_cast<float>(w.hidden);
+    w.eps = d.f.eps;
+    w.pattern = d.f.pattern;
+    w.weight_is_float = d.f.weight_is_float;
+    w.gemma = d.f.gemma;
+    w.residual_sharded = d.f.residual_sharded;
+    w.choose_wire();
+    w.spread((form == fused_form::packet ? 8 : 16) / sizeof(T), grid_.blocks_of_row);
+    return w;
+  }
+
+  template <class T>
+  bool run_lane(fused_form form, const fused_work& w, int r, unsigned b, unsigned blocks, unsigned l, bool odd) {
+    call<8> c;
+    c.map = map_;
+    c.record.count = w.tokens + odd;
+    c.fingerprint = fingerprint(c.record);
+    c.rank = r;
+    c.ranks = grid_.ranks;
+    thread_rank& me = *ranks_[static_cast<unsigned>(r)];
+    for (int p = 0; p < grid_.ranks; ++p) c.workspace[p] = me.workspaces[static_cast<unsigned>(p)];
+    thread_space s(me, b, blocks, l,
+                   mix64(grid_.seed + ((w.first * 8 + static_cast<unsigned>(r)) * 8 + b) * 8 + l));
+    const auto with = [&]<int Ranks>(std::integral_constant<int, Ranks>) {
+      using F = fused_kind<portable_codec<T>, portable_quantiser, Ranks>;
+      switch (form) {
+        case fused_form::packet:
+          return fused_packet<F>(s, c, w);
+        case fused_form::one_shot:
+          return fused_one_shot<F>(s, c, w);
+        case fused_form::two_shot:
+          return fused_two_shot<F>(s, c, w);
+      }
+      return false;
+    };
+    if (grid_.constant_ranks && grid_.ranks == 4) return with(std::integral_constant<int, 4>());
+    return with(std::integral_constant<int, 0>());
+  }
+
+  const fused_grid grid_;
+  const layout map_;
+  std::vector<std::unique_ptr<std::byte, deleter>> memory_;
+  std::vector<std::unique_ptr<thread_rank>> ranks_;
+};
+
+}  // namespace xyl::test
