@@ -20,6 +20,10 @@ fail() {
 good() {
   perf "$@" >"$folder/out.txt" 2>&1 || fail "$* failed: $(cat "$folder/out.txt")"
 }
+# One process, whose threads are the ranks.
+faulty() {
+  timeout 120 tests/perf_faulty "$@" --memory host >"$folder/out.txt" 2>&1
+}
 brief="-n 2 -w 1 --repetitions 1"
 collectives="allreduce reduce broadcast reducescatter allgather alltoall gather scatter sendrecv barrier"
 
@@ -37,7 +41,7 @@ for collective in $collectives; do
   good 3 "$collective" -b 4 -e 20K -f 71 -r all $brief
   grep -q '^# Out of bounds values : 0 OK' "$folder/out.txt" || fail "$collective: $(cat "$folder/out.txt")"
   # shellcheck disable=SC2086
-  if timeout 120 "$MPIRUN" -np 2 tests/perf_faulty "$collective" --memory host -b 4K -e 4K $brief >"$folder/out.txt" 2>&1; then
+  if faulty "$collective" -t 2 -b 4K -e 4K $brief; then
     fail "nobody saw the fault in $collective: $(cat "$folder/out.txt")"
   fi
   grep -q "WRONG RESULT: $collective" "$folder/out.txt" || fail "$collective: $(cat "$folder/out.txt")"
@@ -66,7 +70,7 @@ good 3 fused --hidden 256 --tokens 1,5 $brief --csv "$folder/fused.csv"
 [ "$(wc -l <"$folder/fused.csv")" = 15 ] || fail "fused: $(cat "$folder/out.txt")"
 for what in "fused --pattern fp8-token" "decode --layers 1 --fused"; do
   # shellcheck disable=SC2086
-  if timeout 120 "$MPIRUN" -np 2 tests/perf_faulty $what --memory host --hidden 256 $brief >"$folder/out.txt" 2>&1; then
+  if faulty $what -t 2 --hidden 256 $brief; then
     fail "nobody saw the fault in $what: $(cat "$folder/out.txt")"
   fi
   grep -q 'WRONG RESULT: ' "$folder/out.txt" || fail "$what: $(cat "$folder/out.txt")"

@@ -58,7 +58,6 @@ std::string sweep_task::objection(int ranks) const {
   const perf_options& options = report_.options;
   if (collective().has_root && options.root >= ranks)
     return format_text("--root %d, but the %d ranks are 0 to %d", options.root, ranks, ranks - 1);
-  if (options.collective == "sendrecv" && ranks < 2) return "sendrecv needs two ranks or more";
   return "";
 }
 
