@@ -19,8 +19,6 @@ namespace xyl {
 class crew {
  public:
   crew(int threads, MPI_Comm mpi);
-  int threads() const { return threads_; }
-  MPI_Comm mpi() const { return mpi_; }
 
  private:
   friend class seat;

@@ -17,6 +17,7 @@ namespace {
 
 // The residual grows from step to step, and must stay a number: its data are renewed for every repetition.
 constexpr int most_steps = 200;
+constexpr int calls_in_graph = 50;
 
 class layer_task final : public perf_task {
  public:
@@ -106,7 +107,8 @@ result layer_measurement::measure(const layer_call& what, layer_row& out) {
   XYL_TRY(steps(options.warmup_iterations));
   XYL_TRY(wait());
   int iterations = options.iterations;
-  if (iterations == 0) XYL_TRY(choose_repeats(team_, steps, calls_ > 1 ? most_steps : 20'000, iterations));
+  if (iterations == 0)
+    XYL_TRY(choose_repeats(team_, steps, what.keeps_residual ? 20'000 / calls_ : most_steps, iterations));
   std::vector<double> times;
   for (int i = 0; i < options.repetitions; ++i) {
     double seconds = 0;
@@ -125,7 +127,10 @@ result layer_task::run(perf_team& team, std::ofstream& csv) {
   fused_layer layer(team, static_cast<std::size_t>(model.hidden), model.gemma_style, model.fp32_weight);
   XYL_TRY(layer.allocate(team.options.types.front(),
                          static_cast<std::size_t>(*std::max_element(model.tokens.begin(), model.tokens.end()))));
-  layer_measurement measuring(team, layer, team.options.collective == "decode" ? 2 * model.layers : 1);
+  const int calls = team.options.collective == "decode" ? 2 * model.layers
+                    : team.own.front().memory->stream() ? calls_in_graph
+                                                        : 1;
+  layer_measurement measuring(team, layer, calls);
   return fill_table(
       team, report_, report_.rows, plan(team.options), csv,
       [&](const layer_call& what, layer_row& row) { return measuring.measure(what, row); },
