@@ -23,16 +23,21 @@ class device_memory final : public perf_memory {
     for (void* address : allocations_) cudaFree(address);
     if (start_) cudaEventDestroy(start_);
     if (stop_) cudaEventDestroy(stop_);
+    if (reached_) cudaEventDestroy(reached_);
     if (stream_) cudaStreamDestroy(stream_);
   }
-  result create() {
+  result create(int device) {
+    device_ = device;
+    XYL_TRY(use_device(device));
     XYL_TRY(check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"));
     XYL_TRY(check(cudaEventCreate(&start_), "cudaEventCreate"));
-    return check(cudaEventCreate(&stop_), "cudaEventCreate");
+    XYL_TRY(check(cudaEventCreate(&stop_), "cudaEventCreate"));
+    return check(cudaEventCreateWithFlags(&reached_, cudaEventDisableTiming), "cudaEventCreate");
   }
 
   result allocate(std::size_t bytes, std::byte*& out) override {
     void* address = nullptr;
+    XYL_TRY(use_device(device_));
     if (const cudaError_t status = cudaMalloc(&address, bytes); status != cudaSuccess)
       return error(xylUnhandledCudaError, "no device memory for a buffer of %zu bytes: %s", bytes,
                    cudaGetErrorString(status));
@@ -66,6 +71,16 @@ class device_memory final : public perf_memory {
     return {};
   }
 
+  result follow(perf_memory& other) override {
+    device_memory& theirs = static_cast<device_memory&>(other);
+    XYL_TRY(check(cudaEventRecord(theirs.reached_, theirs.stream_), "cudaEventRecord"));
+    return check(cudaStreamWaitEvent(stream_, theirs.reached_, 0), "cudaStreamWaitEvent");
+  }
+
+  result add_norm(const norm_call& call) override {
+    return check(static_cast<cudaError_t>(add_norm_on_device(call, stream_)), "the separate kernel");
+  }
+
   result wait() override { return check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
   result start_clock() override { return check(cudaEventRecord(start_, stream_), "cudaEventRecord"); }
   result stop_clock(double& seconds) override {
@@ -83,9 +98,11 @@ class device_memory final : public perf_memory {
     return wait();
   }
 
+  int device_ = 0;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t start_ = nullptr;
   cudaEvent_t stop_ = nullptr;
+  cudaEvent_t reached_ = nullptr;  // for those who follow
   std::vector<void*> allocations_;
 };
 
@@ -107,9 +124,8 @@ std::string device_text(int device) {
 }
 
 result make_device_memory(int device, std::unique_ptr<perf_memory>& out) {
-  XYL_TRY(use_device(device));
   auto made = std::make_unique<device_memory>();
-  XYL_TRY(made->create());
+  XYL_TRY(made->create(device));
   out = std::move(made);
   return {};
 }

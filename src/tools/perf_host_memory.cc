@@ -38,6 +38,11 @@ class host_memory final : public perf_memory {
   result record(const work&, work&) override {
     return error(xylInvalidUsage, "a CUDA graph cannot hold calls on host memory");
   }
+  result follow(perf_memory&) override { return {}; }
+  result add_norm(const norm_call& call) override {
+    add_norm_on_host(call);
+    return {};
+  }
   result wait() override { return {}; }
   result start_clock() override {
     start_ns_ = now_ns();

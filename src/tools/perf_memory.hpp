@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "tools/perf_norm.hpp"
 
 namespace xyl {
 
@@ -30,6 +31,10 @@ class perf_memory {
   virtual xylStream_t stream() const = 0;
   // Makes of `calls` (run once, recorded and not executed) a launch of a CUDA graph. Device memory only.
   virtual result record(const work& calls, work& launch) = 0;
+  // What is enqueued here from now on waits for what has been enqueued there; also while that is recorded.
+  virtual result follow(perf_memory& other) = 0;
+  // Enqueues the separate kernel, or runs the loop.
+  virtual result add_norm(const norm_call& call) = 0;
   // Waits until everything enqueued has run.
   virtual result wait() = 0;
   virtual result start_clock() = 0;

@@ -9,14 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "tools/perf_model.hpp"
 #include "xylem/xylem.h"
 
 namespace xyl {
 
 enum class memory_choice { automatic, host, device };
 
+inline constexpr int all_roots = -1;
+
 struct perf_options {
-  std::string collective;
+  std::string collective;  // or another subcommand
   std::uint64_t least_bytes = 8;
   std::uint64_t most_bytes = 16ull << 20;
   std::uint64_t step_factor = 2;  // 1: add step_bytes instead
@@ -29,16 +32,23 @@ struct perf_options {
   int checks = 1;
   std::vector<xylDataType_t> types = {xylFloat32};
   std::vector<xylRedOp_t> operations = {xylSum};
+  int root = 0;     // all_roots: one line for each
+  int threads = 1;  // of a process
+  int ranks_per_thread = 1;
   memory_choice memory = memory_choice::automatic;
   bool compare = false;
+  model_options model;  // of decode and fused
   std::string json_file;
   std::string csv_file;
 };
+
+enum class subcommand_kind { collective, decode, fused };
 
 // What a subcommand is called and does.
 struct subcommand {
   const char* name;
   const char* help;
+  subcommand_kind kind = subcommand_kind::collective;
 };
 
 // What is to happen after the command line was read: go on (exit_code < 0), or print and leave.

@@ -11,26 +11,29 @@ namespace {
 
 using unsigned_long = unsigned long long;
 
-// As many decimals as keep about four digits; a number too long for its column pushes the rest to the right.
-std::string number(double value, int width) {
-  const int decimals = value < 10 ? 3 : value < 1000 ? 2 : value < 100'000 ? 1 : 0;
-  return format_text("%*.*f", width, decimals, value);
-}
-
 double ratio(const placement_result& p) { return p.seconds > 0 ? p.mpi_seconds / p.seconds : 0; }
 
+// "none" where nothing is reduced, as nccl-tests has it, or nothing is moved.
+const char* operation_text(const perf_row& row) { return row.operation ? info_of(*row.operation).name : "none"; }
+
+const char* type_text(const perf_row& row) { return row.count > 0 ? info_of(row.type).name : "none"; }
+
 std::string placement_text(const perf_report& report, const perf_row& row, const placement_result& p) {
+  if (!p.is_measured)
+    return format_text("%10s%9s%9s%8s", "N/A", "N/A", "N/A", "N/A") +
+           (report.options.compare ? format_text("%11s%8s", "N/A", "N/A") : "");
   std::string text =
-      number(p.seconds * 1e6, 10) + number(algorithm_bandwidth(row, p), 9) +
-      number(bus_bandwidth(report, row, p), 9) +
+      number_text(p.seconds * 1e6, 10) + number_text(algorithm_bandwidth(row, p), 9) +
+      number_text(bus_bandwidth(report, row, p), 9) +
       (p.wrong < 0 ? format_text("%8s", "N/A") : format_text("%8lld", static_cast<long long>(p.wrong)));
   if (report.options.compare)
-    text += p.mpi_seconds > 0 ? number(p.mpi_seconds * 1e6, 11) + format_text("%8.2f", ratio(p))
+    text += p.mpi_seconds > 0 ? number_text(p.mpi_seconds * 1e6, 11) + format_text("%8.2f", ratio(p))
                               : format_text("%11s%8s", "N/A", "N/A");
   return text;
 }
 
 nlohmann::ordered_json placement_json(const perf_report& report, const perf_row& row, const placement_result& p) {
+  if (!p.is_measured) return nullptr;
   nlohmann::ordered_json json;
   json["time_us"] = p.seconds * 1e6;
   json["algorithm_bandwidth"] = algorithm_bandwidth(row, p);
@@ -44,6 +47,7 @@ nlohmann::ordered_json placement_json(const perf_report& report, const perf_row&
 }
 
 std::string csv_placement(const perf_report& report, const perf_row& row, const placement_result& p) {
+  if (!p.is_measured) return report.options.compare ? ",,,,,," : ",,,,";
   std::string text =
       format_text(",%.6g,%.6g,%.6g,", p.seconds * 1e6, algorithm_bandwidth(row, p), bus_bandwidth(report, row, p));
   if (p.wrong >= 0) text += std::to_string(p.wrong);
@@ -64,9 +68,14 @@ double bus_bandwidth(const perf_report& report, const perf_row& row, const place
 
 double average_bus_bandwidth(const perf_report& report) {
   double sum = 0;
+  int measured = 0;
   for (const perf_row& row : report.rows)
-    sum += bus_bandwidth(report, row, row.out_of_place) + bus_bandwidth(report, row, row.in_place);
-  return report.rows.empty() ? 0 : sum / (2.0 * static_cast<double>(report.rows.size()));
+    for (const placement_result* p : {&row.out_of_place, &row.in_place}) {
+      if (!p->is_measured) continue;
+      sum += bus_bandwidth(report, row, *p);
+      ++measured;
+    }
+  return measured == 0 ? 0 : sum / measured;
 }
 
 std::int64_t wrong_elements(const perf_report& report) {
@@ -79,24 +88,11 @@ std::int64_t wrong_elements(const perf_report& report) {
 
 std::string header_text(const perf_report& report) {
   const perf_options& o = report.options;
-  std::string text = format_text("# xylem-perf %s, Xylem %s, %zu rank%s, %s memory\n", o.collective.c_str(),
-                                 report.version.c_str(), report.places.size(), report.places.size() == 1 ? "" : "s",
-                                 report.device_memory ? "device" : "host");
+  std::string text = title_text(report);
   text += format_text("# from %llu to %llu bytes, step %s %llu; ", static_cast<unsigned_long>(o.least_bytes),
                       static_cast<unsigned_long>(o.most_bytes), o.step_factor > 1 ? "x" : "+",
                       static_cast<unsigned_long>(o.step_factor > 1 ? o.step_factor : o.step_bytes));
-  text += o.iterations > 0 ? format_text("%d iteration%s", o.iterations, o.iterations == 1 ? "" : "s")
-                           : std::string("iterations as needed");
-  if (o.aggregated_calls > 1) text += format_text(" of %d calls", o.aggregated_calls);
-  text += format_text(", %d warm-up; median of %d, slowest rank", o.warmup_iterations, o.repetitions);
-  if (o.graph_launches > 0) text += format_text("; in a CUDA graph launched %d times", o.graph_launches);
-  text += o.checks > 0 ? "; results checked\n" : "; results not checked\n";
-  for (std::size_t rank = 0; rank < report.places.size(); ++rank) {
-    const rank_place& p = report.places[rank];
-    text += format_text("#   rank %2zu  pid %7d on %s", rank, p.process, p.host.c_str());
-    if (p.device >= 0) text += format_text("  device %d  %s", p.device, p.device_text.c_str());
-    text += '\n';
-  }
+  text += method_text(o) + "\n" + places_text(report);
   if (o.compare)
     text += "# mpi: " + report.mpi_version + ", measured in turn with Xylem; ratio: its time divided by Xylem's\n";
   const int width = o.compare ? 55 : 36;
@@ -114,8 +110,7 @@ std::string header_text(const perf_report& report) {
 
 std::string row_text(const perf_report& report, const perf_row& row) {
   return format_text("  %12llu%14llu%12s%10s%8d", static_cast<unsigned_long>(row.bytes),
-                     static_cast<unsigned_long>(row.count), info_of(row.type).name, info_of(row.operation).name,
-                     row.root) +
+                     static_cast<unsigned_long>(row.count), type_text(row), operation_text(row), row.root) +
          placement_text(report, row, row.out_of_place) + placement_text(report, row, row.in_place) + "\n";
 }
 
@@ -127,32 +122,13 @@ std::string footer_text(const perf_report& report) {
 }
 
 std::string json_text(const perf_report& report) {
-  const perf_options& o = report.options;
-  nlohmann::ordered_json json;
-  json["xylem_version"] = report.version;
-  json["mpi_version"] = report.mpi_version;
-  json["collective"] = o.collective;
-  json["memory"] = report.device_memory ? "device" : "host";
-  json["warmup_iterations"] = o.warmup_iterations;
-  json["aggregated_calls"] = o.aggregated_calls;
-  json["repetitions"] = o.repetitions;
-  json["graph_launches"] = o.graph_launches;
-  json["checks"] = o.checks;
-  json["ranks"] = nlohmann::ordered_json::array();
-  for (const rank_place& p : report.places) {
-    nlohmann::ordered_json place = {{"host", p.host}, {"process", p.process}};
-    if (p.device >= 0) {
-      place["device"] = p.device;
-      place["device_name"] = p.device_text;
-    }
-    json["ranks"].push_back(place);
-  }
+  nlohmann::ordered_json json = facts_json(report);
   json["rows"] = nlohmann::ordered_json::array();
   for (const perf_row& row : report.rows)
     json["rows"].push_back({{"bytes", row.bytes},
                             {"count", row.count},
-                            {"type", info_of(row.type).name},
-                            {"operation", info_of(row.operation).name},
+                            {"type", type_text(row)},
+                            {"operation", operation_text(row)},
                             {"root", row.root},
                             {"iterations", row.iterations},
                             {"out_of_place", placement_json(report, row, row.out_of_place)},
@@ -175,8 +151,8 @@ std::string csv_header(const perf_report& report) {
 
 std::string csv_row(const perf_report& report, const perf_row& row) {
   return format_text("%llu,%llu,%s,%s,%d,%d", static_cast<unsigned_long>(row.bytes),
-                     static_cast<unsigned_long>(row.count), info_of(row.type).name, info_of(row.operation).name,
-                     row.root, row.iterations) +
+                     static_cast<unsigned_long>(row.count), type_text(row), operation_text(row), row.root,
+                     row.iterations) +
          csv_placement(report, row, row.out_of_place) + csv_placement(report, row, row.in_place) + "\n";
 }
 

@@ -1,181 +1,151 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Time: barrier, clock, calls, clock; the slowest rank counts; the median over repetitions is shown. A comparison
-// with MPI takes turns with it, repetition by repetition, so that both see the same machine.
+// The median over repetitions is shown. A comparison with MPI takes turns with it, repetition by repetition, so
+// that both see the same machine.
 #include "tools/perf_run.hpp"
 
-#include <algorithm>
-#include <climits>
-#include <cstring>
+#include <thread>
 
 #include "base/clock.hpp"
+#include "tools/perf_check.hpp"
+#include "tools/perf_mpi.hpp"
+#include "tools/perf_timing.hpp"
 #include "tools/perf_types.hpp"
 
 namespace xyl {
-namespace {
 
-// Behind the output lie bytes that must stay as they are.
-constexpr std::size_t guard_bytes = 256;
-constexpr int poison = 0xff;  // NaN in the floating-point types
+std::string measurement::describe(const collective_call& what) const {
+  std::string text = collective_.name;
+  if (collective_.send != extent::none) text += format_text(" of %zu %s", what.count, info_of(what.type).name);
+  if (collective_.reduces) text += format_text(", %s", info_of(what.operation).name);
+  if (collective_.has_root) text += format_text(", root %d", what.root);
+  if (collective_.has_in_place) text += what.in_place ? ", in-place" : ", out-of-place";
+  return text;
+}
 
-// A repetition that lasts this long makes clock reading and barrier skew a small part of it.
-constexpr double wanted_seconds = 5e-3;
-
-double slowest(double seconds, MPI_Comm mpi) {
-  double out = 0;
-  MPI_Allreduce(&seconds, &out, 1, MPI_DOUBLE, MPI_MAX, mpi);
+measurement::calls measurement::calls_of(const perf_line& line, bool in_place) const {
+  calls out;
+  for (const perf_rank& r : team_.own) {
+    out.push_back(
+        {nullptr, nullptr, line.count, line.type, line.operation, line.root, r.rank, team_.ranks, in_place});
+    place_buffers(collective_, info_of(line.type).size, r.send, r.recv, out.back());
+  }
   return out;
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-}  // namespace
-
-measurement::measurement(const perf_options& options, const perf_collective& collective, xylComm_t comm,
-                         MPI_Comm mpi, perf_memory& memory)
-    : options_(options), collective_(collective), comm_(comm), mpi_(mpi), memory_(memory) {
-  MPI_Comm_rank(mpi_, &rank_);
-  MPI_Comm_size(mpi_, &ranks_);
-}
-
-result measurement::allocate(std::size_t most_bytes) {
-  XYL_TRY(memory_.allocate(most_bytes + guard_bytes, send_));
-  return memory_.allocate(most_bytes + guard_bytes, recv_);
-}
-
-std::string measurement::describe(const collective_call& what) const {
-  return format_text("%s of %zu %s, %s, %s", collective_.name, what.count, info_of(what.type).name,
-                     info_of(what.operation).name, what.send == what.recv ? "in-place" : "out-of-place");
-}
-
-result measurement::call(const collective_call& what) {
-  const xylResult_t code = collective_.call(what, comm_, memory_.stream());
+// Several ranks of one thread make their calls in a group: one of them alone would wait for the others for ever.
+result measurement::call(const calls& what) {
+  const bool is_group = what.size() > 1;
+  xylResult_t code = is_group ? xylGroupStart() : xylSuccess;
+  std::size_t i = 0;
+  while (code == xylSuccess && i < what.size()) {
+    const perf_rank& r = team_.own[i];
+    code = collective_.call(what[i], r.comm, r.memory->stream());
+    if (code == xylSuccess) ++i;
+  }
+  if (is_group)
+    if (const xylResult_t end = xylGroupEnd(); code == xylSuccess) code = end;
   if (code == xylSuccess) return {};
-  return error(code, "%s (%s): %s: %s", collective_.function, describe(what).c_str(), xylGetErrorString(code),
-               xylGetLastError(comm_));
+  // Of a group any rank may know the reason.
+  std::size_t at = std::min(i, what.size() - 1);
+  for (std::size_t k = 0; i == what.size() && k < what.size(); ++k)
+    if (*xylGetLastError(team_.own[k].comm)) at = k;
+  return error(code, "%s (%s) on rank %d: %s: %s", collective_.function, describe(what[at]).c_str(), what[at].rank,
+               xylGetErrorString(code), xylGetLastError(team_.own[at].comm));
 }
 
-result measurement::call_often(const collective_call& what, int times) {
+result measurement::call_often(const calls& what, int times) {
   for (int i = 0; i < times; ++i) XYL_TRY(call(what));
   return {};
 }
 
-result measurement::call_mpi_often(const collective_call& what, int times) {
+result measurement::call_mpi_often(const calls& what, int times) {
   for (int i = 0; i < times; ++i)
-    if (collective_.mpi_call(what, mpi_) != MPI_SUCCESS)
-      return error(xylSystemError, "MPI failed in its %s", describe(what).c_str());
+    if (collective_.mpi_call(what.front(), team_.place.mpi()) != MPI_SUCCESS)
+      return error(xylSystemError, "MPI failed in its %s", describe(what.front()).c_str());
   return {};
 }
 
-result measurement::wait() {
-  XYL_TRY(memory_.wait());
-  xylResult_t code = xylSuccess;
-  if (const xylResult_t asked = xylCommGetAsyncError(comm_, &code); asked != xylSuccess) code = asked;
-  if (code == xylSuccess) return {};
-  return error(code, "%s failed: %s: %s", collective_.function, xylGetErrorString(code), xylGetLastError(comm_));
+result measurement::wait() { return wait_for_work(team_, collective_.function); }
+
+// One call, in a graph if calls are to be measured in one.
+result measurement::launch_of(const calls& what, work& launch) {
+  const work once = [this, &what] { return call(what); };
+  launch = once;
+  return options().graph_launches > 0 ? record_graph(team_, once, launch) : result();
 }
 
-result measurement::write_pattern(std::byte* to, const std::vector<std::byte>& pattern, std::size_t bytes) {
-  for (std::size_t done = 0; done < bytes; done += pattern.size())
-    XYL_TRY(memory_.write(to + done, pattern.data(), std::min(pattern.size(), bytes - done)));
-  return {};
-}
-
-// Equality of bits with the repeated pattern, then the guard. first: a sentence about the first fault.
-result measurement::find_wrong(const collective_call& what, const std::vector<std::byte>& expected,
-                               std::int64_t& wrong, std::string& first) {
-  const std::size_t size = info_of(what.type).size;
-  const std::size_t bytes = what.count * size;
-  std::vector<std::byte> got(std::max(expected.size(), guard_bytes));
-  for (std::size_t done = 0; done < bytes; done += expected.size()) {
-    const std::size_t here = std::min(expected.size(), bytes - done);
-    XYL_TRY(memory_.read(got.data(), recv_ + done, here));
-    if (std::memcmp(got.data(), expected.data(), here) == 0) continue;
-    for (std::size_t at = 0; at < here; at += size) {
-      if (std::memcmp(&got[at], &expected[at], size) == 0) continue;
-      if (wrong++ == 0)
-        first =
-            format_text("element %zu is %s, expected %s", (done + at) / size,
-                        element_text(what.type, &got[at]).c_str(), element_text(what.type, &expected[at]).c_str());
-    }
-  }
-  XYL_TRY(memory_.read(got.data(), recv_ + bytes, guard_bytes));
-  for (std::size_t i = 0; i < guard_bytes; ++i) {
-    if (got[i] == std::byte{poison}) continue;
-    if (wrong++ == 0) first = format_text("byte %zu behind the last element was written", i);
-    break;
+// New data in all buffers; the checks refer to what and book.
+result measurement::prepare(const calls& what, pattern_book& book, std::vector<buffer_check>& checks) {
+  for (std::size_t i = 0; i < what.size(); ++i) {
+    checks.emplace_back(collective_, what[i], *team_.own[i].memory, book);
+    XYL_TRY(checks.back().prepare());
   }
   return {};
 }
 
-result measurement::check_placement(const collective_call& what, std::int64_t& wrong) {
-  const data_key key{what.type, what.operation, ranks_, ++salt_};
-  const std::size_t bytes = what.count * info_of(what.type).size;
-  const std::size_t pattern_count = std::min(what.count, pattern_length);
-  XYL_TRY(memory_.fill(recv_, poison, bytes + guard_bytes));
-  XYL_TRY(write_pattern(what.send == recv_ ? recv_ : send_, make_input(key, rank_, pattern_count), bytes));
-  work launch = [&] { return call(what); };
-  if (options_.graph_launches > 0) XYL_TRY(memory_.record([&] { return call(what); }, launch));
+result measurement::check_buffers(const calls& what, std::int64_t& wrong) {
+  pattern_book book(collective_, what.front(), ++salt_);
+  std::vector<buffer_check> checks;
+  XYL_TRY(prepare(what, book, checks));
+  work launch;
+  XYL_TRY(launch_of(what, launch));
   XYL_TRY(launch());
   XYL_TRY(wait());
 
-  std::int64_t here = 0;
-  std::string first;
-  XYL_TRY(find_wrong(what, collective_.expected(key, pattern_count), here, first));
-  const int own = here > 0 ? rank_ : INT_MAX;
-  int speaker = INT_MAX;
-  std::int64_t everywhere = 0;
-  MPI_Allreduce(&own, &speaker, 1, MPI_INT, MPI_MIN, mpi_);
-  MPI_Allreduce(&here, &everywhere, 1, MPI_INT64_T, MPI_SUM, mpi_);
-  if (speaker == rank_)
-    std::fprintf(stderr, "xylem-perf: WRONG RESULT: %s: rank %d: %s (%lld wrong on this rank, %lld on all)\n",
-                 describe(what).c_str(), rank_, first.c_str(), static_cast<long long>(here),
-                 static_cast<long long>(everywhere));
-  wrong += everywhere;
+  fault_count faults;
+  for (buffer_check& c : checks) XYL_TRY(c.find_wrong(faults));
+  team_.count_wrong(describe(what.front()), faults, wrong);
   return {};
 }
 
-result measurement::time_once(const work& calls, double& seconds) {
-  MPI_Barrier(mpi_);
-  XYL_TRY(memory_.start_clock());
-  XYL_TRY(calls());
-  XYL_TRY(memory_.stop_clock(seconds));
-  seconds = slowest(seconds, mpi_);
+// One rank comes late, and nobody may be gone before it has come. The ranks are on one machine and share its clock.
+result measurement::check_meeting(const calls& what, std::int64_t& wrong) {
+  work launch;
+  XYL_TRY(launch_of(what, launch));
+  const std::uint64_t late = ++salt_ % static_cast<std::uint64_t>(team_.ranks);
+  team_.place.barrier();
+  for (const collective_call& c : what)
+    if (late == static_cast<std::uint64_t>(c.rank)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  const double came = static_cast<double>(now_ns());
+  XYL_TRY(launch());
+  XYL_TRY(wait());
+  const double left = static_cast<double>(now_ns());
+  const double last_came = team_.place.largest(came);
+  fault_count faults;
+  for (const collective_call& c : what)
+    if (left < last_came)
+      faults.add(c.rank,
+                 [&] { return format_text("left %.0f us before the last rank came", (last_came - left) * 1e-3); });
+  team_.count_wrong(describe(what.front()), faults, wrong);
   return {};
 }
 
-// Lengthens a trial until it lasts long enough to tell. All ranks decide from the slowest one's time.
-result measurement::choose_iterations(const collective_call& what, int& iterations) {
-  const int most = options_.graph_launches > 0 ? 50 : memory_.stream() ? 500 : 20'000;
-  int trial = 1;
-  double seconds = 0;
-  while (true) {
-    XYL_TRY(time_once([&] { return call_often(what, trial * options_.aggregated_calls); }, seconds));
-    if (seconds > wanted_seconds / 4 || trial == most) break;
-    trial = std::min(most, trial * 4);
-  }
-  const double each = seconds / trial;
-  iterations = each * most <= wanted_seconds ? most : std::max(3, static_cast<int>(wanted_seconds / each));
-  return {};
+result measurement::check_placement(const calls& what, std::int64_t& wrong) {
+  return collective_.send == extent::none ? check_meeting(what, wrong) : check_buffers(what, wrong);
 }
 
-result measurement::time_placement(const collective_call& what, int& iterations, placement_result& out) {
-  const bool with_mpi = options_.compare && mpi_can(what.type, what.operation);
-  const int warmup = options_.warmup_iterations * options_.aggregated_calls;
+result measurement::choose_iterations(const calls& what, int& iterations) {
+  const bool on_stream = team_.own.front().memory->stream() != nullptr;
+  const int most = options().graph_launches > 0 ? 50 : on_stream ? 500 : 20'000;
+  return choose_repeats(
+      team_, [&](int times) { return call_often(what, times * options().aggregated_calls); }, most, iterations);
+}
+
+result measurement::time_placement(const calls& what, int& iterations, placement_result& out) {
+  const bool with_mpi = options().compare && mpi_can(collective_, what.front());
+  const int warmup = options().warmup_iterations * options().aggregated_calls;
   XYL_TRY(call_often(what, warmup));
   XYL_TRY(wait());
   if (with_mpi) XYL_TRY(call_mpi_often(what, warmup));
   if (iterations == 0) XYL_TRY(choose_iterations(what, iterations));
 
-  const int calls = iterations * options_.aggregated_calls;
-  const int launches = std::max(1, options_.graph_launches);
-  work launch = [&] { return call_often(what, calls); };
-  if (options_.graph_launches > 0) {
-    XYL_TRY(memory_.record([&] { return call_often(what, calls); }, launch));
+  const int times = iterations * options().aggregated_calls;
+  const int launches = std::max(1, options().graph_launches);
+  work launch = [&] { return call_often(what, times); };
+  if (options().graph_launches > 0) {
+    XYL_TRY(record_graph(
+        team_, [&] { return call_often(what, times); }, launch));
     XYL_TRY(launch());  // the first launch of a graph also uploads it
     XYL_TRY(wait());
   }
@@ -185,37 +155,41 @@ result measurement::time_placement(const collective_call& what, int& iterations,
   };
   std::vector<double> ours;
   std::vector<double> theirs;
-  for (int i = 0; i < options_.repetitions; ++i) {
+  for (int i = 0; i < options().repetitions; ++i) {
     double seconds = 0;
-    XYL_TRY(time_once(all_launches, seconds));
+    XYL_TRY(time_once(team_, all_launches, seconds));
     XYL_TRY(wait());
-    ours.push_back(seconds / calls / launches);
+    ours.push_back(seconds / times / launches);
     if (!with_mpi) continue;
-    XYL_TRY(time_once([&] { return call_mpi_often(what, calls); }, seconds));
-    theirs.push_back(seconds / calls);
+    XYL_TRY(time_once(
+        team_, [&] { return call_mpi_often(what, times); }, seconds));
+    theirs.push_back(seconds / times);
   }
   out.seconds = median(std::move(ours));
   if (with_mpi) out.mpi_seconds = median(std::move(theirs));
   return {};
 }
 
-result measurement::measure(xylDataType_t type, xylRedOp_t operation, std::size_t count, perf_row& out) {
+result measurement::measure(const perf_line& line, perf_row& out) {
   out = {};
-  out.bytes = count * info_of(type).size;
-  out.count = count;
-  out.type = type;
-  out.operation = operation;
-  out.root = collective_.root;
-  int iterations = options_.iterations;
+  out.bytes = message_bytes(collective_, line.count, info_of(line.type).size, team_.ranks);
+  out.count = line.count;
+  out.type = line.type;
+  if (collective_.reduces) out.operation = line.operation;
+  out.root = line.root;
+  int iterations = options().iterations;
   for (placement_result* placement : {&out.out_of_place, &out.in_place}) {
     const bool in_place = placement == &out.in_place;
-    const collective_call what{in_place ? recv_ : send_, recv_, count, type, operation};
-    if (options_.checks > 0) placement->wrong = 0;
-    for (int i = 0; i < options_.checks; ++i) XYL_TRY(check_placement(what, placement->wrong));
-    if (options_.checks == 0)
-      XYL_TRY(write_pattern(in_place ? recv_ : send_,
-                            make_input({type, operation, ranks_, 0}, rank_, std::min(count, pattern_length)),
-                            out.bytes));
+    placement->is_measured = !in_place || collective_.has_in_place;
+    if (!placement->is_measured) continue;
+    const calls what = calls_of(line, in_place);
+    if (options().checks > 0) placement->wrong = 0;
+    for (int i = 0; i < options().checks; ++i) XYL_TRY(check_placement(what, placement->wrong));
+    if (options().checks == 0) {
+      pattern_book book(collective_, what.front(), salt_);
+      std::vector<buffer_check> unused;
+      XYL_TRY(prepare(what, book, unused));
+    }
     XYL_TRY(time_placement(what, iterations, *placement));
   }
   out.iterations = iterations;

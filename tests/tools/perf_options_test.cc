@@ -44,6 +44,9 @@ TEST(perf_options, defaults) {
   EXPECT_EQ(o.most_bytes, 16u << 20);
   EXPECT_EQ(o.iterations, 0);
   EXPECT_EQ(o.checks, 1);
+  EXPECT_EQ(o.root, 0);
+  EXPECT_EQ(o.threads * o.ranks_per_thread, 1);
+  EXPECT_EQ(o.repetitions, 5);
   EXPECT_EQ(o.types, std::vector<xylDataType_t>{xylFloat32});
   EXPECT_EQ(o.operations, std::vector<xylRedOp_t>{xylSum});
   EXPECT_EQ(o.memory, memory_choice::automatic);
@@ -52,8 +55,8 @@ TEST(perf_options, defaults) {
 
 TEST(perf_options, short_flags) {
   const perf_options o =
-      read_good({"-b", "1K",  "-e", "2M", "-f", "4",  "-n", "50", "-w", "0", "-d",       "bf16",
-                 "-o", "max", "-m", "3",  "-G", "10", "-c", "0",  "-r", "7", "--memory", "device"});
+      read_good({"-b", "1K", "-e", "2M", "-f", "4", "-n", "50", "-w",       "0",      "-d", "bf16", "-o", "max",
+                 "-m", "3",  "-G", "10", "-c", "0", "-r", "7",  "--memory", "device", "-t", "2",    "-g", "3"});
   EXPECT_EQ(o.least_bytes, 1024u);
   EXPECT_EQ(o.most_bytes, 2u << 20);
   EXPECT_EQ(o.step_factor, 4u);
@@ -64,7 +67,9 @@ TEST(perf_options, short_flags) {
   EXPECT_EQ(o.aggregated_calls, 3);
   EXPECT_EQ(o.graph_launches, 10);
   EXPECT_EQ(o.checks, 0);
-  EXPECT_EQ(o.repetitions, 7);
+  EXPECT_EQ(o.root, 7);
+  EXPECT_EQ(o.threads, 2);
+  EXPECT_EQ(o.ranks_per_thread, 3);
   EXPECT_EQ(o.memory, memory_choice::device);
 }
 
@@ -92,7 +97,13 @@ TEST(perf_options, long_flags) {
                                     "a.json",
                                     "--csv",
                                     "b.csv",
+                                    "--root",
+                                    "all",
+                                    "--repetitions",
+                                    "7",
                                     "--compare"});
+  EXPECT_EQ(o.root, all_roots);
+  EXPECT_EQ(o.repetitions, 7);
   EXPECT_EQ(sizes_of(o), (std::vector<std::uint64_t>{64, 96, 128}));
   EXPECT_EQ(o.types.size(), 14u);
   EXPECT_EQ(o.operations.size(), 8u);
@@ -139,6 +150,9 @@ TEST(perf_options, refusals_name_the_flag_and_what_is_allowed) {
   EXPECT_TRUE(contains(error_of({"-o", "xor"}), "--op xor needs integers, which --datatype float is not"));
   EXPECT_TRUE(contains(error_of({"--memory", "disk"}), "host, device or auto"));
   EXPECT_TRUE(contains(error_of({"--compare", "--memory", "device"}), "--compare measures host memory"));
+  EXPECT_TRUE(contains(error_of({"--compare", "-t", "2"}), "--compare measures one rank per process"));
+  EXPECT_TRUE(contains(error_of({"-r", "first"}), "--root: \"first\" is not a rank, or all"));
+  EXPECT_TRUE(contains(error_of({"-g", "0"}), "--ngpus: \"0\" is not a whole number from 1 to 256"));
   EXPECT_TRUE(contains(error_of({"-G", "1", "--memory", "host"}), "--cudagraph needs device memory"));
   EXPECT_TRUE(contains(error_of({"--nonsense", "8"}), "\"--nonsense\" is not an option here"));
   EXPECT_TRUE(contains(error_of({"-n", "3", "nonsense"}), "\"nonsense\" is not expected here"));
@@ -146,7 +160,7 @@ TEST(perf_options, refusals_name_the_flag_and_what_is_allowed) {
   EXPECT_EQ(read({}, out).exit_code, exit_usage);
   const command_line_outcome outcome = read({"alltoall"}, out);
   EXPECT_EQ(outcome.exit_code, exit_usage);
-  EXPECT_TRUE(contains(outcome.error, "\"alltoall\" is not a collective that can be measured; there is allreduce"));
+  EXPECT_TRUE(contains(outcome.error, "\"alltoall\" is nothing that can be measured; there is allreduce"));
 }
 
 TEST(perf_options, help_and_version) {

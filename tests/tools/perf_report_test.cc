@@ -23,6 +23,7 @@ perf_report example(bool compare) {
   perf_row row;
   row.bytes = 1'000'000;
   row.count = 250'000;
+  row.operation = xylSum;
   row.iterations = 20;
   row.out_of_place = {100e-6, compare ? 250e-6 : 0, 0};
   row.in_place = {50e-6, 0, 3};
@@ -93,6 +94,43 @@ TEST(perf_report, comparison) {
   EXPECT_EQ(words(row_text(report, report.rows[0])),
             words("1000000 250000 float sum -1 100.00 10.00 15.00 0 250.00 2.50 50.00 20.00 30.00 3 N/A N/A"));
   EXPECT_NE(header_text(report).find("Some MPI 9"), std::string::npos);
+}
+
+TEST(perf_report, what_is_not_reduced_has_no_operation) {
+  perf_report report = example(false);
+  report.rows[0].operation.reset();
+  report.rows[0].root = 3;
+  EXPECT_EQ(words(row_text(report, report.rows[0]))[3], "none");
+  EXPECT_EQ(words(row_text(report, report.rows[0]))[4], "3");
+}
+
+TEST(perf_report, without_an_in_place_form_half_of_a_row_is_not_available) {
+  for (bool compare : {false, true}) {
+    perf_report report = example(compare);
+    report.rows[0].in_place = {0, 0, -1, false};
+    const std::string row = row_text(report, report.rows[0]);
+    EXPECT_EQ(row.size(), lines(header_text(report)).end()[-2].size() + 1);
+    EXPECT_EQ(words(row).back(), "N/A");
+    EXPECT_DOUBLE_EQ(average_bus_bandwidth(report), 15);
+    EXPECT_TRUE(nlohmann::json::parse(json_text(report))["rows"][0]["in_place"].is_null());
+    const std::string header = csv_header(report);
+    const std::string values = csv_row(report, report.rows[0]);
+    EXPECT_EQ(std::count(header.begin(), header.end(), ','), std::count(values.begin(), values.end(), ','));
+  }
+}
+
+TEST(perf_report, a_barrier_has_no_type) {
+  perf_report report = example(false);
+  report.rows[0].bytes = report.rows[0].count = 0;
+  EXPECT_EQ(words(row_text(report, report.rows[0]))[2], "none");
+}
+
+TEST(perf_report, several_ranks_per_process) {
+  perf_report report = example(false);
+  EXPECT_EQ(header_text(report).find("thread"), std::string::npos);
+  report.options.threads = 2;
+  report.options.ranks_per_thread = 3;
+  EXPECT_NE(header_text(report).find("processes of 2 threads that drive 3 ranks each"), std::string::npos);
 }
 
 TEST(perf_report, small_times_keep_their_digits) {
