@@ -137,17 +137,19 @@ void assembly::finish() {
   for (vertex_id node : numa_nodes_)
     if (!held[node]) peers.push_back(node);
   link_all(peers);
-  name_devices();
+  number_devices(graph_);
 }
 
-// GPUs get the numbers that the driver gives them, in the order of their addresses, whatever the file's order is.
-void assembly::name_devices() {
+void number_devices(graph& g) {
   unsigned count = 0;
-  for (vertex_id v : graph_.gpus()) graph_.vertices[v].name = "GPU " + std::to_string(count++);
+  for (vertex_id v : g.gpus()) g.vertices[v].name = "GPU " + std::to_string(count++);
   count = 0;
-  for (vertex& v : graph_.vertices) {
+  for (vertex& v : g.vertices) {
     if (v.kind != vertex_kind::nic) continue;
-    v.name = "NIC " + std::to_string(count++) + (v.name.empty() ? "" : " " + v.name);
+    // "NIC 3 eth0" has been numbered before.
+    const std::size_t own = v.name.starts_with("NIC ") ? v.name.find(' ', 4) : std::string::npos;
+    const std::string name = own != v.name.npos ? v.name.substr(own + 1) : v.name.starts_with("NIC ") ? "" : v.name;
+    v.name = "NIC " + std::to_string(count++) + (name.empty() ? "" : " " + name);
   }
 }
 

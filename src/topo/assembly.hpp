@@ -19,6 +19,10 @@ namespace xyl::topo {
 [[nodiscard]] vertex make_vertex(vertex_kind kind, std::string name, std::optional<pci_address> pci = {},
                                  std::optional<unsigned> os_index = {});
 
+// GPUs get the numbers that the driver gives them, in the order of their addresses, whatever the order in a file
+// is; NICs a number before their name.
+void number_devices(graph& g);
+
 class assembly {
  public:
   explicit assembly(graph& g) : graph_(g) {}
@@ -46,7 +50,6 @@ class assembly {
   void finish();
 
  private:
-  void name_devices();
   void link_all(const std::vector<vertex_id>& peers);
 
   graph& graph_;

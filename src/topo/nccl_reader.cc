@@ -71,10 +71,7 @@ class nccl_reader final : public xml_handler {
   result text(std::string_view) override { return {}; }
 
   void finish() {
-    for (const auto& [v, line] : unknown_)
-      if (graph_.vertices[v].kind == vertex_kind::gpu)
-        assembly_.note("The file does not say what the device at " + address_text(v) + " (line " +
-                       std::to_string(line) + ") is; taken as a GPU.");
+    note_unknown();
     make_links();
     assembly_.finish();
   }
@@ -90,6 +87,16 @@ class nccl_reader final : public xml_handler {
   std::string address_text(vertex_id v) const {
     const auto& pci = graph_.vertices[v].pci;
     return pci ? topo::name_of(*pci) : "an address that is taken";
+  }
+
+  void note_unknown() {
+    if (unknown_.empty()) return;
+    std::string text = "The file does not say what these devices are; taken as GPUs:";
+    for (const auto& [v, line] : unknown_) {
+      if (text.size() > 1000) break;
+      text += " " + address_text(v) + " (line " + std::to_string(line) + ")";
+    }
+    assembly_.note(text + ".");
   }
 
   result cpu(const xml_element& e) {
@@ -239,7 +246,7 @@ class nccl_reader final : public xml_handler {
       assembly_.add_nvlinks(v, assembly_.nv_switch(), links.first, links.second, confidence::low);
     unusable.erase(std::unique(unusable.begin(), unusable.end()), unusable.end());
     for (vertex_id v : unusable)
-      assembly_.note("NVLinks of " + graph_.vertices[v].name +
+      assembly_.note("NVLinks of the GPU at " + address_text(v) +
                      " lead to itself or to nothing in the file; left out.");
   }
 
