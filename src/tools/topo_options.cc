@@ -26,12 +26,14 @@ result parse_topo_options(int argc, const char* const* argv, topo_options& out) 
                                                       {"json", topo_format::json},
                                                       {"dot", topo_format::dot},
                                                       {"svg", topo_format::svg}};
-  app.add_option("--format", read.format, "text, json, dot or svg (default text; svg needs Graphviz)")
-      ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description(""))
-      ->type_name("FORMAT");
+  CLI::Option* format =
+      app.add_option("--format", read.format, "text, json, dot or svg (default text; svg needs Graphviz)")
+          ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description(""))
+          ->type_name("FORMAT");
   app.add_option("--export", read.export_file, "Also write the machine to this file, for --file elsewhere")
       ->type_name("FILE");
-  app.add_flag("--advise", read.advise, "List what is wrong with the machine, and what would change it");
+  app.add_flag("--advise", read.advise, "List what is wrong with the machine, and what would change it")
+      ->excludes(format);
   live->needs("--file");
   try {
     app.parse(argc, argv);
