@@ -44,8 +44,10 @@ inline bool is_pci_bridge(hwloc_obj_t object) {
   return object->type == HWLOC_OBJ_BRIDGE && object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI;
 }
 
-// Components that would create contexts on the GPUs, or wait for a display server.
-inline constexpr const char* unwanted_components[] = {"gl", "opencl", "cuda"};
+// Components that would create contexts on the GPUs, or wait for a display server; and the one that reads PCI
+// through libpciaccess, which loads and loses the names of all devices there are: hwloc's Linux component reads the
+// same devices from /sys.
+inline constexpr const char* unwanted_components[] = {"gl", "opencl", "cuda", "pci"};
 
 // Fails for a component that this hwloc does not have, which is as good.
 inline void leave_out(hwloc_topology_t t, const char* component) {
