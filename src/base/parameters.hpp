@@ -40,11 +40,14 @@ struct parameters {
   instruction_set host_instructions = instruction_set::automatic;
   std::int64_t connect_timeout_ns = 10'000'000'000;
   std::string socket_interfaces;  // empty: all
+  std::string topology_file;      // empty: the machine itself is looked at
+  std::string topology_override;  // empty: none
 };
 
 struct parameter_info {
   const char* name;
   const char* type;           // choice, seconds, size, count, switch or names
+  const char* type;           // choice, seconds, size, count, switch or path
   const char* default_value;  // as it would be typed, or in words where no value says the same
   const char* unit;           // "" where there is none
   const char* allowed;        // completes the sentence "allowed: ..."

@@ -55,6 +55,8 @@ TEST(parameters, defaults) {
     EXPECT_EQ(p.host_instructions, instruction_set::automatic);
     EXPECT_EQ(p.connect_timeout_ns, 10'000'000'000);
     EXPECT_EQ(p.socket_interfaces, "");
+    EXPECT_EQ(p.topology_file, "");
+    EXPECT_EQ(p.topology_override, "");
   }
   parameters unset;
   EXPECT_TRUE(read_parameters(nullptr, unset).ok());
@@ -103,6 +105,8 @@ TEST(parameters, sizes_blocks_and_choices) {
   EXPECT_EQ(read_good({"XYLEM_CONNECT_TIMEOUT=0.5"}).connect_timeout_ns, 500'000'000);
   for (const char* names : {"eth0", "eth,ib", "=eth0,lo", "^docker,virbr", "^=lo"})
     EXPECT_EQ(read_good({std::string("XYLEM_SOCKET_IFNAME=") + names}).socket_interfaces, names);
+  EXPECT_EQ(read_good({"XYLEM_TOPO_FILE=/etc/box.xml"}).topology_file, "/etc/box.xml");
+  EXPECT_EQ(read_good({"XYLEM_TOPO_OVERRIDE=/etc/my box.json"}).topology_override, "/etc/my box.json");
 }
 
 TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
@@ -120,6 +124,8 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_ISA", {"sse", "avx1024"}},
       {"XYLEM_CONNECT_TIMEOUT", {"0", "86401", "10s"}},
       {"XYLEM_SOCKET_IFNAME", {"eth0,,lo", "eth0,", "^", "=^eth0", "^^eth0", "sixteen_letters_", "eth 0", "a/b"}},
+      {"XYLEM_TOPO_FILE", {"box.xml", "./box.xml"}},
+      {"XYLEM_TOPO_OVERRIDE", {"box.json"}},
   };
   for (const parameter_info& p : parameter_table()) {
     ASSERT_TRUE(bad.count(p.name)) << p.name << " has no bad values in this test";
@@ -146,7 +152,7 @@ TEST(parameters, unknown_name_is_refused_with_the_nearest_known_one) {
 
 TEST(parameters, names_of_scripts_are_accepted) {
   for (const char* name : foreign_parameter_names()) read_good({std::string(name) + "=anything"});
-  read_good({"XYLEM_BUILD=/tmp/build", "XYLEM_CONF=/etc/xylem.conf"});
+  read_good({"XYLEM_BUILD=/tmp/build", "XYLEM_CONF=/etc/xylem.conf", "XYLEM_TOPOLOGY_DIR=/srv"});
 }
 
 TEST(parameters, all_problems_are_said_at_once_and_nothing_is_stored) {
