@@ -131,6 +131,19 @@ xylem_nccl_version NCCL_MAJOR NCCL_MINOR NCCL_PATCH
 AC_SUBST([NCCL_CPPFLAGS])
 ])
 
+# libpci tells whether ports of PCIe switches redirect peer-to-peer traffic. It is under the GPL.
+AC_DEFUN([XYLEM_FIND_LIBPCI], [
+XYLEM_WITH([libpci], [libpci, which reads the state of access control services (GPL)])
+xylem_libpci=no
+AS_IF([test "$want_libpci" = no], [libpci_outcome="left out (--without-libpci)"], [
+  XYLEM_WITH_PKG_PATH([$dir_libpci], [
+    PKG_CHECK_MODULES([LIBPCI], [libpci >= 3.5],
+      [xylem_libpci=yes libpci_outcome=`$PKG_CONFIG --modversion libpci`],
+      [XYLEM_WITH_MISSING([libpci], [libpci not found: libpci-dev])])],
+    [libpci])])
+AM_CONDITIONAL([HAVE_LIBPCI], [test "$xylem_libpci" = yes])
+])
+
 # XYLEM_HEADER_FOUND(HEADER, VARIABLE): looks only, because compiling these headers takes seconds.
 AC_DEFUN([XYLEM_HEADER_FOUND], [
 AC_MSG_CHECKING([for $1])
@@ -142,15 +155,22 @@ AC_PREPROC_IFELSE([AC_LANG_SOURCE([[
 AC_MSG_RESULT([$$2])
 ])
 
+# nlohmann-json: topology exports and overrides. The library contains what it needs of it.
+AC_DEFUN([XYLEM_FIND_JSON], [
+XYLEM_HEADER_FOUND([nlohmann/json.hpp], [xylem_json])
+AS_IF([test "$xylem_json" = no],
+  [AC_MSG_ERROR([nlohmann/json.hpp is required and not found (Debian, Ubuntu: apt-get install nlohmann-json3-dev)])])
+])
+
+# xylem-topo needs CLI11, xylem-perf MPI as well.
 AC_DEFUN([XYLEM_FIND_TOOL_HEADERS], [
 XYLEM_HEADER_FOUND([CLI/CLI.hpp], [xylem_cli11])
-XYLEM_HEADER_FOUND([nlohmann/json.hpp], [xylem_json])
 xylem_tools=no
-AS_IF([test "$xylem_mpi" != yes], [tools_outcome="left out (no MPI)"],
-      [test "$xylem_cli11" = no], [tools_outcome="left out (CLI11 not found: libcli11-dev)"],
-      [test "$xylem_json" = no], [tools_outcome="left out (nlohmann-json not found: nlohmann-json3-dev)"],
-      [xylem_tools=yes tools_outcome="xylem-perf"])
+AS_IF([test "$xylem_cli11" = no], [tools_outcome="left out (CLI11 not found: libcli11-dev)"],
+      [test "$xylem_mpi" != yes], [tools_outcome="xylem-topo (no MPI: no xylem-perf)"],
+      [xylem_tools=yes tools_outcome="xylem-perf, xylem-topo"])
 AM_CONDITIONAL([HAVE_TOOLS], [test "$xylem_tools" = yes])
+AM_CONDITIONAL([HAVE_TOPO_TOOL], [test "$xylem_cli11" = yes])
 ])
 
 AC_DEFUN([XYLEM_FIND_GTEST], [

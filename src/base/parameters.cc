@@ -74,6 +74,14 @@ bool store_choice(std::string_view text, std::span<const char* const> names, aut
   return at.has_value();
 }
 
+// Absolute, because ranks need not run in the same folder.
+bool store_path(std::string_view text, std::string& out) {
+  if (!text.starts_with('/') || text.size() > 4095) return false;
+  out = text;
+  return true;
+}
+
+constexpr const char* path_allowed = "an absolute path of at most 4095 characters";
 constexpr const char* size_allowed = "bytes from 0 (never) to 1024G, with an optional suffix K, M or G";
 
 constexpr parameter_info table[] = {
@@ -117,9 +125,15 @@ constexpr parameter_info table[] = {
        return store_choice(text, std::array{"auto", "baseline", "avx2", "avx512"},
                            [&](int at) { out.host_instructions = static_cast<instruction_set>(at); });
      }},
+    {"XYLEM_TOPO_FILE", "path", "none", "", path_allowed,
+     "A file that describes the machine, instead of what is found there; discovery fills what the file leaves out.",
+     [](std::string_view text, parameters& out) { return store_path(text, out.topology_file); }},
+    {"XYLEM_TOPO_OVERRIDE", "path", "none", "", path_allowed,
+     "A file of capacities and vetoes that replace what was found or measured.",
+     [](std::string_view text, parameters& out) { return store_path(text, out.topology_override); }},
 };
 
-constexpr const char* foreign_names[] = {"XYLEM_BUILD", "XYLEM_CONF"};
+constexpr const char* foreign_names[] = {"XYLEM_BUILD", "XYLEM_CONF", "XYLEM_TOPOLOGY_DIR"};
 
 // The least number of characters to insert, drop or replace (Wagner and Fischer 1974, with one row kept).
 std::size_t edit_distance(std::string_view a, std::string_view b) {

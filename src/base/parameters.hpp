@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/log.hpp"
@@ -32,11 +33,13 @@ struct parameters {
   std::optional<int> max_blocks;
   bool deterministic = false;
   instruction_set host_instructions = instruction_set::automatic;
+  std::string topology_file;      // empty: the machine itself is looked at
+  std::string topology_override;  // empty: none
 };
 
 struct parameter_info {
   const char* name;
-  const char* type;           // choice, seconds, size, count or switch
+  const char* type;           // choice, seconds, size, count, switch or path
   const char* default_value;  // as it would be typed, or in words where no value says the same
   const char* unit;           // "" where there is none
   const char* allowed;        // completes the sentence "allowed: ..."

@@ -53,6 +53,8 @@ TEST(parameters, defaults) {
     EXPECT_FALSE(p.max_blocks);
     EXPECT_FALSE(p.deterministic);
     EXPECT_EQ(p.host_instructions, instruction_set::automatic);
+    EXPECT_EQ(p.topology_file, "");
+    EXPECT_EQ(p.topology_override, "");
   }
   parameters unset;
   EXPECT_TRUE(read_parameters(nullptr, unset).ok());
@@ -95,6 +97,8 @@ TEST(parameters, sizes_blocks_and_choices) {
   EXPECT_EQ(read_good({"XYLEM_ISA=baseline"}).host_instructions, instruction_set::baseline);
   EXPECT_EQ(read_good({"XYLEM_ISA=avx2"}).host_instructions, instruction_set::avx2);
   EXPECT_EQ(read_good({"XYLEM_ISA=AVX512"}).host_instructions, instruction_set::avx512);
+  EXPECT_EQ(read_good({"XYLEM_TOPO_FILE=/etc/box.xml"}).topology_file, "/etc/box.xml");
+  EXPECT_EQ(read_good({"XYLEM_TOPO_OVERRIDE=/etc/my box.json"}).topology_override, "/etc/my box.json");
 }
 
 TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
@@ -109,6 +113,8 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_MAX_BLOCKS", {"0", "65", "1k", "4294967297"}},
       {"XYLEM_DETERMINISTIC", {"2", "yes", "01"}},
       {"XYLEM_ISA", {"sse", "avx1024"}},
+      {"XYLEM_TOPO_FILE", {"box.xml", "./box.xml"}},
+      {"XYLEM_TOPO_OVERRIDE", {"box.json"}},
   };
   for (const parameter_info& p : parameter_table()) {
     ASSERT_TRUE(bad.count(p.name)) << p.name << " has no bad values in this test";
@@ -132,7 +138,7 @@ TEST(parameters, unknown_name_is_refused_with_the_nearest_known_one) {
 
 TEST(parameters, names_of_scripts_are_accepted) {
   for (const char* name : foreign_parameter_names()) read_good({std::string(name) + "=anything"});
-  read_good({"XYLEM_BUILD=/tmp/build", "XYLEM_CONF=/etc/xylem.conf"});
+  read_good({"XYLEM_BUILD=/tmp/build", "XYLEM_CONF=/etc/xylem.conf", "XYLEM_TOPOLOGY_DIR=/srv"});
 }
 
 TEST(parameters, all_problems_are_said_at_once_and_nothing_is_stored) {
