@@ -35,6 +35,7 @@ struct parameters {
   instruction_set host_instructions = instruction_set::automatic;
   std::string topology_file;      // empty: the machine itself is looked at
   std::string topology_override;  // empty: none
+  std::string plan_file;          // empty: none
 };
 
 struct parameter_info {

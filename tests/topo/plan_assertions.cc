@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::uint64_t sizes[] = {0, 1, 4096, 65536, 1 << 20, 64 << 20, 1ull << 30};
 
-// Whether removing both directions of an edge separates GPUs from each other; the reach of a plain search, by design
-// without anything the planner uses.
+// Whether removing both directions of an edge separates GPUs from each other; the reach of a plain search, by
+// design without anything the planner uses.
 bool separates(const graph& g, std::uint32_t edge_index, std::vector<bool>& side) {
   side.assign(g.vertices.size(), false);
   std::vector<vertex_id> queue{g.edges[edge_index].from};
@@ -121,7 +121,8 @@ void expect_complete(const graph& g) {
     EXPECT_EQ(std::count(tree.begin(), tree.end(), -1), 1);
     for (std::size_t rank = 0; rank < tree.size(); ++rank) {
       std::size_t steps = 0;
-      for (int at = static_cast<int>(rank); at >= 0 && steps <= ranks; at = tree[static_cast<std::size_t>(at)]) ++steps;
+      for (int at = static_cast<int>(rank); at >= 0 && steps <= ranks; at = tree[static_cast<std::size_t>(at)])
+        ++steps;
       EXPECT_LE(steps, ranks) << "a cycle above rank " << rank;
     }
   }

@@ -136,7 +136,8 @@ TEST(planner, prescribed_rings_and_thresholds_are_used) {
   EXPECT_EQ(make_plan(g, request, out).code(), xylInvalidUsage);
 }
 
-// Without a total per quadrant buffers lie with their receivers. When one quadrant gets slow, some move away from it.
+// Without a total per quadrant buffers lie with their receivers. When one quadrant gets slow, some move away from
+// it.
 TEST(planner, bounce_buffers_leave_a_slow_quadrant) {
   plan_request request = one_rank_per_gpu(quadrants(73));
   request.host_staged = true;
@@ -145,8 +146,8 @@ TEST(planner, bounce_buffers_leave_a_slow_quadrant) {
   graph g = quadrants(73);
   g.groups[0].total = measured(20);
   const plan uneven = plan_of(g, request);
-  const auto in_slow = std::count_if(uneven.bounces.begin(), uneven.bounces.end(),
-                                     [](const bounce& b) { return b.numa_node == 0; });
+  const auto in_slow =
+      std::count_if(uneven.bounces.begin(), uneven.bounces.end(), [](const bounce& b) { return b.numa_node == 0; });
   EXPECT_LT(in_slow, 2);
   // All in one quadrant is what a careless placement would cost: both sides of all traffic through one total.
   const double placed = even.find(pattern::all_to_all)->predicted_us(64 << 20);
@@ -164,7 +165,8 @@ TEST(planner, loads_of_uplinks_equal_the_formulas) {
     for (const phase_cost& phase : c.phases)
       for (const edge_load& load : phase.loads) {
         const edge& e = g.edges[load.edge];
-        if (g.vertices[e.from].kind == vertex_kind::pci_switch && g.vertices[e.to].kind == vertex_kind::root_complex)
+        if (g.vertices[e.from].kind == vertex_kind::pci_switch &&
+            g.vertices[e.to].kind == vertex_kind::root_complex)
           sum = std::max(sum, 0.0) + load.write / 2;  // two switches, equal loads
       }
     return sum;

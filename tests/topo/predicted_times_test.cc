@@ -42,9 +42,9 @@ plan plan_on(const graph& g, std::vector<vertex_id> gpus, const cost_constants& 
   return plan_of(g, request);
 }
 
-// Two sockets with a switch chip of two partitions each, two GPUs to a partition. Given: 53.6 GB/s between GPUs of one
-// chip, 38.0 across chips, 1.07 us for a flag across root complexes, and that writes of one partition to two root
-// complexes fall to 2.7 of 53.6 GB/s.
+// Two sockets with a switch chip of two partitions each, two GPUs to a partition. Given: 53.6 GB/s between GPUs of
+// one chip, 38.0 across chips, 1.07 us for a flag across root complexes, and that writes of one partition to two
+// root complexes fall to 2.7 of 53.6 GB/s.
 graph partitioned_switches() {
   graph g = switched({2, 2, 2, 2}, {0, 0, 1, 1});
   const std::vector<vertex_id> gpus = g.gpus();
@@ -74,13 +74,9 @@ TEST(predicted_times, one_shot_of_four_gpus_below_one_switch_chip) {
   std::vector<vertex_id> gpus = g.gpus();
   gpus.resize(4);
   const plan p = plan_on(g, gpus, call_of_the_published_program());
-  expect_within_30_percent(candidate_of(p, pattern::all_reduce, method::one_shot),
-                           {{4 * K, 6.5},
-                            {16 * K, 7.7},
-                            {64 * K, 11.8},
-                            {256 * K, 28.7},
-                            {512 * K, 51.0},
-                            {1 * M, 95.6}});
+  expect_within_30_percent(
+      candidate_of(p, pattern::all_reduce, method::one_shot),
+      {{4 * K, 6.5}, {16 * K, 7.7}, {64 * K, 11.8}, {256 * K, 28.7}, {512 * K, 51.0}, {1 * M, 95.6}});
 }
 
 TEST(predicted_times, one_shot_of_eight_gpus_whose_writes_collapse) {
@@ -90,8 +86,8 @@ TEST(predicted_times, one_shot_of_eight_gpus_whose_writes_collapse) {
                            {{256, 8.3}, {4 * K, 30.6}, {64 * K, 503.9}});
 }
 
-// Two sockets, eight GPUs without a switch. Given: 55.6 GB/s within a socket, 51.0 across. Published: 173 GB/s in all
-// when every GPU sends to every other, and 37.6 GB/s of bus bandwidth for a ring on eight channels.
+// Two sockets, eight GPUs without a switch. Given: 55.6 GB/s within a socket, 51.0 across. Published: 173 GB/s in
+// all when every GPU sends to every other, and 37.6 GB/s of bus bandwidth for a ring on eight channels.
 TEST(predicted_times, of_a_direct_attached_machine) {
   graph g = direct_attached({});
   const std::vector<vertex_id> gpus = g.gpus();
@@ -112,8 +108,8 @@ TEST(predicted_times, of_a_direct_attached_machine) {
   EXPECT_NEAR(ring_us, 1.75 * 32 * M / 37.6 / 1000, 0.3 * 1.75 * 32 * M / 37.6 / 1000);
 }
 
-// Two switches of four GPUs on one socket. Given: 44.8 GB/s that the stores of one GPU reach on such a link, 0.68 us
-// for a flag below one switch and 1.07 across. Published: a library's rings, and 162 to 179 GB/s all to all.
+// Two switches of four GPUs on one socket. Given: 44.8 GB/s that the stores of one GPU reach on such a link, 0.68
+// us for a flag below one switch and 1.07 across. Published: a library's rings, and 162 to 179 GB/s all to all.
 TEST(predicted_times, rings_of_eight_gpus_below_two_switches) {
   graph g = switched({4, 4}, {0, 0}, measured(44.8));
   for (edge& e : g.edges)
@@ -149,8 +145,8 @@ TEST(predicted_times, of_two_gpus_over_nvlink) {
   expect_within_30_percent(candidate_of(p, pattern::all_reduce, method::ring), {{16 * M, 76.6}, {64 * M, 246}});
 }
 
-// The same two through host memory. Given: 29.1 GB/s each way while both directions of a GPU's link are busy, 1.9 us
-// for a flag.
+// The same two through host memory. Given: 29.1 GB/s each way while both directions of a GPU's link are busy, 1.9
+// us for a flag.
 TEST(predicted_times, of_two_gpus_through_host_memory) {
   machine_builder b;
   const vertex_id numa = b.numa(0, no_vertex);
