@@ -8,7 +8,7 @@
 #include <chrono>
 #include <limits>
 
-#include "topo/machines.hpp"
+#include "topo/built_machines.hpp"
 
 namespace xyl::topo::test {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "topo/capacity.hpp"
 #include "topo/fabric.hpp"
-#include "topo/machines.hpp"
+#include "topo/built_machines.hpp"
 #include "topo/rings.hpp"
 
 namespace xyl::topo::test {

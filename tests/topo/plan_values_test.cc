@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "topo/describe.hpp"
-#include "topo/machines.hpp"
+#include "topo/built_machines.hpp"
 #include "topo/plan_assertions.hpp"
 #include "topo/plan_file.hpp"
 #include "topo/plan_table.hpp"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "topo/machines.hpp"
+#include "topo/built_machines.hpp"
 #include "topo/plan_assertions.hpp"
 
 namespace xyl::topo::test {

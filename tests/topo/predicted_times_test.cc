@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "topo/machines.hpp"
+#include "topo/built_machines.hpp"
 #include "topo/plan_assertions.hpp"
 
 namespace xyl::topo::test {

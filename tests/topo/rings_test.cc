@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "topo/fabric.hpp"
-#include "topo/machines.hpp"
+#include "topo/built_machines.hpp"
 
 namespace xyl::topo::test {
 namespace {

@@ -11,7 +11,7 @@
 #include <iterator>
 #include <thread>
 
-#include "topo/machines.hpp"
+#include "topo/built_machines.hpp"
 
 namespace xyl::topo::test {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "topo/machines.hpp"
+#include "topo/built_machines.hpp"
 
 #include <algorithm>
 #include <map>
