@@ -58,6 +58,24 @@ struct reading {
   }
 };
 
+unsigned long line_of(std::string_view text, std::size_t at) {
+  return 1 +
+         static_cast<unsigned long>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+}
+
+// expat takes a tag apart before anybody can count its attributes. Inside a tag there is no '<', so the distance to
+// the next one bounds it.
+result check_tag_lengths(std::string_view text, const xml_limits& limits) {
+  for (std::size_t at = text.find('<'); at != text.npos;) {
+    const std::size_t next = text.find('<', at + 1);
+    if (std::min(next, text.size()) - at > limits.tag_bytes)
+      return error(xylInvalidArgument, "line %lu: more than %zu bytes between two \"<\"", line_of(text, at),
+                   limits.tag_bytes);
+    at = next;
+  }
+  return {};
+}
+
 // Runs a step of the reading; whatever goes wrong in it ends the parser.
 template <typename Step>
 void guarded(void* user, Step step) {
@@ -128,6 +146,7 @@ result read_xml(std::string_view text, const xml_limits& limits, xml_handler& ha
     return error(
         xylInvalidArgument, "line %zu: a NUL byte",
         static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<long>(nul), '\n')) + 1);
+  XYL_TRY(check_tag_lengths(text, limits));
   // expat decodes as UTF-8 whatever the declaration says; a byte order mark for UTF-16 contains no valid UTF-8.
   const std::unique_ptr<XML_ParserStruct, void (*)(XML_Parser)> parser(XML_ParserCreate("UTF-8"), &XML_ParserFree);
   if (!parser) return error(xylSystemError, "no memory for the XML parser");

@@ -19,7 +19,8 @@ namespace xyl::topo {
 struct xml_limits {
   std::size_t bytes = std::size_t{8} << 20;
   unsigned depth = 64;
-  std::size_t elements = 100'000;
+  std::size_t elements = 60'000;
+  std::size_t tag_bytes = std::size_t{1} << 18;        // from one "<" to the next
   std::size_t attribute_bytes = std::size_t{1} << 16;  // name and value of one attribute
   std::size_t attributes = 64;                         // of one element
   std::int64_t milliseconds = 2'000;
