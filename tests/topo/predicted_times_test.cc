@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "topo/built_machines.hpp"
+#include "topo/machines.hpp"
 #include "topo/plan_assertions.hpp"
 
 namespace xyl::topo::test {
@@ -46,7 +47,7 @@ plan plan_on(const graph& g, std::vector<vertex_id> gpus, const cost_constants& 
 // one chip, 38.0 across chips, 1.07 us for a flag across root complexes, and that writes of one partition to two
 // root complexes fall to 2.7 of 53.6 GB/s.
 graph partitioned_switches() {
-  graph g = switched({2, 2, 2, 2}, {0, 0, 1, 1});
+  graph g = machine("asus-esc8000a-e13p_2xTurin_2xPEX890xx-2VS_8xRTXPRO6000.hwloc2.xml");
   const std::vector<vertex_id> gpus = g.gpus();
   for (std::size_t a = 0; a < 8; ++a)
     for (std::size_t b = 0; b < 8; ++b) {
@@ -89,7 +90,7 @@ TEST(predicted_times, one_shot_of_eight_gpus_whose_writes_collapse) {
 // Two sockets, eight GPUs without a switch. Given: 55.6 GB/s within a socket, 51.0 across. Published: 173 GB/s in
 // all when every GPU sends to every other, and 37.6 GB/s of bus bandwidth for a ring on eight channels.
 TEST(predicted_times, of_a_direct_attached_machine) {
-  graph g = direct_attached({});
+  graph g = machine("dual-turin_direct-attach_8xRTXPRO6000.hwloc2.xml");
   const std::vector<vertex_id> gpus = g.gpus();
   for (std::size_t a = 0; a < 8; ++a)
     for (std::size_t b = 0; b < 8; ++b)
@@ -111,7 +112,7 @@ TEST(predicted_times, of_a_direct_attached_machine) {
 // Two switches of four GPUs on one socket. Given: 44.8 GB/s that the stores of one GPU reach on such a link, 0.68
 // us for a flag below one switch and 1.07 across. Published: a library's rings, and 162 to 179 GB/s all to all.
 TEST(predicted_times, rings_of_eight_gpus_below_two_switches) {
-  graph g = switched({4, 4}, {0, 0}, measured(44.8));
+  graph g = machine("wrx90_2xSwitchtec-flat_8xRTXPRO6000.hwloc2.xml");
   for (edge& e : g.edges)
     if (e.kind == edge_kind::pcie) e.write = e.read = measured(44.8);
   const plan p = plan_of(g);
@@ -126,12 +127,20 @@ TEST(predicted_times, rings_of_eight_gpus_below_two_switches) {
 
 // Two GPUs joined by NVLink. Given: 320.7 GB/s of writes and 287 of reads each way at once, 1.3 us for a flag.
 graph two_by_nvlink() {
-  machine_builder b;
-  const vertex_id rc = b.root_complex(no_vertex);
-  const vertex_id first = b.gpu(rc), second = b.gpu(rc);
-  const std::uint32_t there = b.g.link(first, second, edge_kind::nvlink, measured(320.7), measured(1.3));
-  for (std::uint32_t e : {there, there + 1}) b.g.edges[e].read = measured(287);
-  return b.g;
+  graph g = machine("h200x2-vm-nvlink.nccl.xml");
+  for (edge& e : g.edges)
+    if (e.kind == edge_kind::nvlink) {
+      e.write = measured(320.7);
+      e.read = measured(287);
+    }
+  for (std::size_t i : {0u, 1u}) {
+    pair_figure p;
+    p.from = g.gpus()[i];
+    p.to = g.gpus()[1 - i];
+    p.flag_latency = measured(1.3);
+    g.pairs.push_back(p);
+  }
+  return g;
 }
 
 TEST(predicted_times, of_two_gpus_over_nvlink) {
@@ -148,17 +157,15 @@ TEST(predicted_times, of_two_gpus_over_nvlink) {
 // The same two through host memory. Given: 29.1 GB/s each way while both directions of a GPU's link are busy, 1.9
 // us for a flag.
 TEST(predicted_times, of_two_gpus_through_host_memory) {
-  machine_builder b;
-  const vertex_id numa = b.numa(0, no_vertex);
-  const vertex_id rc = b.root_complex(numa);
-  for (int i = 0; i < 2; ++i) {
-    const auto edges = static_cast<std::uint32_t>(b.g.edges.size());
-    b.gpu(rc, measured(51));
-    b.g.groups.push_back({"both ways of a GPU", {edges, edges + 1}, measured(2 * 29.1)});
-  }
-  plan_request request = one_rank_per_gpu(b.g);
+  graph g = machine("h200x2-vm-nvlink.hwloc2.xml");
+  for (vertex_id gpu : g.gpus())
+    for (std::uint32_t e = 0; e < g.edges.size(); ++e)
+      if (g.edges[e].from == gpu && g.edges[e].kind == edge_kind::pcie)
+        g.groups.push_back({"both ways of a GPU", {e, g.edges[e].reverse}, measured(2 * 29.1)});
+  ASSERT_EQ(g.groups.size(), 2u);
+  plan_request request = one_rank_per_gpu(g);
   request.host_staged = true;
-  const plan p = plan_of(b.g, request);
+  const plan p = plan_of(g, request);
   EXPECT_TRUE(p.host_staged);
   expect_within_30_percent(candidate_of(p, pattern::all_reduce, method::packet),
                            {{1 * K, 2.98}, {16 * K, 4.44}, {64 * K, 7.67}, {256 * K, 20.5}});
