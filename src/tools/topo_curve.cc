@@ -114,6 +114,7 @@ result plot_curve(const topo::graph& g, const topo_plan_options& options, std::o
   XYL_TRY(table_of(g, options, t));
   std::ostringstream script;
   script << "set terminal svg size 900,600 dynamic\nset logscale xy\nset logscale x 2\nset grid\n"
+            "set xrange [1024:1073741824]\nset xtics 1024, 4\nset format x '%.0b %B'\n"
             "set key left top\nset xlabel 'bytes'\nset ylabel 'us'\nset y2label 'bus bandwidth, GB/s'\n"
             "set ytics nomirror\nset y2tics\nset title '"
          << t.title << "'\n$data << end_of_data\n";

@@ -27,38 +27,38 @@ class island_schedules {
     }
   }
 
-  [[nodiscard]] std::vector<phase> phases(direction how, bool by_ring) const {
+  [[nodiscard]] std::vector<phase> phases(direction in, direction between, bool by_ring) const {
     const double n = count_ * size_;
     switch (what_) {
       case pattern::all_reduce: {
-        std::vector<phase> list{inside("reduce-scatter inside", how, 1 / size_)};
+        std::vector<phase> list{inside("reduce-scatter inside", in, 1 / size_)};
         if (by_ring) {
           list.push_back(rings("rings across", 2 * (count_ - 1) / n, 2));
         } else {
-          append(list, split(across("reduce-scatter across", how, 1 / n)));
-          append(list, split(across("allgather across", how, 1 / n)));
+          append(list, split(across("reduce-scatter across", between, 1 / n)));
+          append(list, split(across("allgather across", between, 1 / n)));
         }
-        list.push_back(inside("allgather inside", how, 1 / size_));
+        list.push_back(inside("allgather inside", in, 1 / size_));
         return list;
       }
       case pattern::all_gather:
       case pattern::reduce_scatter: {
         const bool gather = what_ == pattern::all_gather;
         std::vector<phase> list;
-        const phase in = inside(gather ? "allgather inside" : "reduce-scatter inside", how, 1 / size_);
-        if (!gather) list.push_back(in);
+        const phase near = inside(gather ? "allgather inside" : "reduce-scatter inside", in, 1 / size_);
+        if (!gather) list.push_back(near);
         if (by_ring)
           list.push_back(rings("rings across", (count_ - 1) / n, 1));
         else
-          append(list, split(across(gather ? "allgather across" : "reduce-scatter across", how, 1 / n)));
-        if (gather) list.push_back(in);
+          append(list, split(across(gather ? "allgather across" : "reduce-scatter across", between, 1 / n)));
+        if (gather) list.push_back(near);
         return list;
       }
       case pattern::broadcast:
-        return broadcast(how, by_ring);
+        return broadcast(in, between, by_ring);
       case pattern::all_to_all: {
-        std::vector<phase> list{inside("to rails inside", how, 1 / size_)};
-        append(list, split(across("along rails", how, 1 / count_)));
+        std::vector<phase> list{inside("to rails inside", in, 1 / size_)};
+        append(list, split(across("along rails", between, 1 / count_)));
         return list;
       }
     }
@@ -88,11 +88,11 @@ class island_schedules {
     for (phase& p : more) list.push_back(std::move(p));
   }
 
-  [[nodiscard]] std::vector<phase> broadcast(direction how, bool by_ring) const {
+  [[nodiscard]] std::vector<phase> broadcast(direction in, direction between, bool by_ring) const {
     std::size_t home = 0;
     for (std::size_t i = 0; i < islands_.size(); ++i)
       if (std::find(islands_[i].begin(), islands_[i].end(), root_) != islands_[i].end()) home = i;
-    phase scatter = exchange("scatter inside", how);
+    phase scatter = exchange("scatter inside", in);
     for (std::uint16_t to : islands_[home])
       if (to != root_) scatter.transfers.push_back({root_, to, 1 / size_});
     std::vector<phase> list{scatter};
@@ -104,13 +104,13 @@ class island_schedules {
       along.stretch = 1 + (count_ - 2) / f_.constants.pipeline_parts;
       list.push_back(std::move(along));
     } else {
-      phase to_all = exchange("across", how);
+      phase to_all = exchange("across", between);
       for (const member_list& rail : rails_)
         for (std::size_t i = 0; i < rail.size(); ++i)
           if (i != home) to_all.transfers.push_back({rail[home], rail[i], 1 / size_});
       append(list, split(to_all));
     }
-    list.push_back(inside("allgather inside", how, 1 / size_));
+    list.push_back(inside("allgather inside", in, 1 / size_));
     return list;
   }
 
@@ -158,31 +158,41 @@ std::vector<member_list> order_islands(const fabric& f, std::vector<member_list>
   return best;
 }
 
+bool pulls_are_trusted(const fabric& f, const schedule& s) {
+  for (const phase& p : s.phases)
+    for (const transfer& t : p.transfers)
+      if (p.how == direction::pull && !f.between(f.gpu_of_member[t.from], f.gpu_of_member[t.to]).pull_trusted)
+        return false;
+  return true;
+}
+
 }  // namespace
 
 void add_hierarchical(const fabric& f, pattern what, const ring_set& rings, std::span<const island_level> levels,
                       std::uint16_t root, std::vector<schedule>& out) {
-  const bool pulls = std::all_of(f.routes.begin(), f.routes.end(), [](const route& r) { return r.pull_trusted; });
   for (const island_level& level : levels) {
     if (!level.regular()) continue;
     for (bool by_ring : {false, true}) {
-      // All to all, the order does not matter.
+      // All-to-all data has to reach its own receiver: nothing is gained around a ring.
+      if (by_ring && what == pattern::all_to_all) continue;
+      // All to all, the order of islands does not matter.
       const island_schedules of(f, what, root,
                                 by_ring ? order_islands(f, level.members(), rings, level) : level.members());
-      for (direction how : {direction::push, direction::pull}) {
-        // All-to-all data has to reach its own receiver: nothing is gained around a ring.
-        if (by_ring && what == pattern::all_to_all) continue;
-        if (how == direction::pull && !pulls) continue;
-        schedule s;
-        s.what = what;
-        s.how = method::hierarchical;
-        s.reads_or_writes = how;
-        s.by_ring = by_ring;
-        s.staged = f.collapse_flagged && how == direction::push && !by_ring;
-        s.level = level.kind;
-        s.phases = of.phases(how, by_ring);
-        out.push_back(std::move(s));
-      }
+      for (direction inside : {direction::push, direction::pull})
+        for (direction across : {direction::push, direction::pull}) {
+          // A ring is pushed around.
+          if (by_ring && across == direction::pull) continue;
+          schedule s;
+          s.what = what;
+          s.how = method::hierarchical;
+          s.inside = inside;
+          s.across = across;
+          s.by_ring = by_ring;
+          s.level = level.kind;
+          s.phases = of.phases(inside, across, by_ring);
+          s.staged = f.collapse_flagged && across == direction::push && !by_ring;
+          if (pulls_are_trusted(f, s)) out.push_back(std::move(s));
+        }
     }
   }
 }

@@ -9,7 +9,8 @@ std::string name_of(const candidate& c) {
   std::string name = name_of(c.how);
   if (c.how == method::hierarchical)
     name += std::string(" by ") + name_of(c.level) + (c.by_ring ? ", ring across" : "");
-  if (c.reads_or_writes == direction::pull) name += ", pull";
+  const bool inside = c.inside == direction::pull, across = c.across == direction::pull;
+  if (inside || across) name += inside && across ? ", pull" : inside ? ", pull inside" : ", pull across";
   if (c.staged) name += ", one root complex at a time";
   return name;
 }

@@ -28,7 +28,8 @@ struct phase_cost {
 
 struct candidate {
   method how = method::one_shot;
-  direction reads_or_writes = direction::push;
+  direction inside = direction::push;  // islands; of flat algorithms both are the same
+  direction across = direction::push;
   bool staged = false;   // phases split so that each switch writes to one root complex at a time
   bool by_ring = false;  // hierarchical: islands exchange around a ring
   island_kind level = island_kind::node;

@@ -115,4 +115,14 @@ result read_plan_file(const char* path, plan_override& out) {
   return read.ok() ? result() : error(read.code(), "%s: %s", path, read.text().c_str());
 }
 
+result apply_parameters(const parameters& p, plan_request& request) {
+  if (p.forced_algorithm) request.forced = static_cast<method>(*p.forced_algorithm);
+  request.deterministic = p.deterministic;
+  if (p.plan_file.empty()) return {};
+  plan_override prescribed;
+  XYL_TRY(read_plan_file(p.plan_file.c_str(), prescribed));
+  request.override_with = std::move(prescribed);
+  return {};
+}
+
 }  // namespace xyl::topo

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/parameters.hpp"
 #include "base/result.hpp"
 #include "topo/json_read.hpp"
 #include "topo/planner.hpp"
@@ -24,6 +25,9 @@ namespace xyl::topo {
 // say.
 [[nodiscard]] result read_plan_text(std::string_view text, plan_override& out);
 [[nodiscard]] result read_plan_file(const char* path, plan_override& out);
+
+// What XYLEM_ALGO, XYLEM_DETERMINISTIC and XYLEM_PLAN say, into the request. Errors: as read_plan_file.
+[[nodiscard]] result apply_parameters(const parameters& p, plan_request& request);
 
 using prescribed_thresholds = std::vector<std::pair<pattern, std::vector<plan_override::range>>>;
 [[nodiscard]] result read_thresholds(const json& value, const std::string& where, prescribed_thresholds& out);

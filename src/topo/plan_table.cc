@@ -42,7 +42,8 @@ result make_table(const plan& p, plan_table& out) {
       plan_table::range& r = t.ranges[t.count++];
       r.up_to_bytes = c.ranges[i].up_to_bytes;
       r.how = static_cast<std::uint8_t>(x.how);
-      r.direction = static_cast<std::uint8_t>(x.reads_or_writes);
+      r.inside = static_cast<std::uint8_t>(x.inside);
+      r.across = static_cast<std::uint8_t>(x.across);
       r.staged = x.staged;
       r.by_ring = x.by_ring;
       r.level = static_cast<std::uint8_t>(x.level);
@@ -90,7 +91,8 @@ bool plan_table::plausible(std::uint32_t of_ranks) const {
     if (t.count > most_ranges) return false;
     for (std::uint64_t i = 0; i < t.count; ++i) {
       const range& r = t.ranges[i];
-      if (r.how >= methods || r.direction > 1 || r.staged > 1 || r.by_ring > 1 || r.level >= levels) return false;
+      if (r.how >= methods || r.inside > 1 || r.across > 1 || r.staged > 1 || r.by_ring > 1 || r.level >= levels)
+        return false;
       if (i > 0 && r.up_to_bytes <= t.ranges[i - 1].up_to_bytes) return false;
     }
     if (t.count > 0 && t.ranges[t.count - 1].up_to_bytes != std::numeric_limits<std::uint64_t>::max()) return false;

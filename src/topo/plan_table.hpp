@@ -23,11 +23,12 @@ struct plan_table {
   struct range {
     std::uint64_t up_to_bytes;  // inclusive
     std::uint8_t how;           // method
-    std::uint8_t direction;
+    std::uint8_t inside;        // direction within islands; of flat algorithms both are the same
+    std::uint8_t across;
     std::uint8_t staged;   // one root complex at a time
     std::uint8_t by_ring;  // hierarchical: islands exchange around a ring
     std::uint8_t level;    // hierarchical: island_kind
-    std::uint8_t reserved[3];
+    std::uint8_t reserved[2];
   };
   struct thresholds {
     std::uint64_t count;

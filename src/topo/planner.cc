@@ -17,7 +17,8 @@ constexpr std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
 
 candidate price(const fabric& f, const schedule& s) {
   candidate c{.how = s.how,
-              .reads_or_writes = s.reads_or_writes,
+              .inside = s.inside,
+              .across = s.across,
               .staged = s.staged,
               .by_ring = s.by_ring,
               .level = s.level,

@@ -167,7 +167,7 @@ class flat_schedules {
     s.what = what_;
     s.how = how;
     s.staged = staged;
-    s.reads_or_writes = d;
+    s.inside = s.across = d;
     s.phases = std::move(phases);
     out_.push_back(std::move(s));
   }

@@ -11,9 +11,9 @@
 #include <set>
 #include <sstream>
 
+#include "topo/built_machines.hpp"
 #include "topo/capacity.hpp"
 #include "topo/fabric.hpp"
-#include "topo/built_machines.hpp"
 #include "topo/rings.hpp"
 
 namespace xyl::topo::test {

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "topo/describe.hpp"
 #include "topo/built_machines.hpp"
+#include "topo/describe.hpp"
 #include "topo/plan_assertions.hpp"
 #include "topo/plan_file.hpp"
 #include "topo/plan_table.hpp"
@@ -61,6 +61,21 @@ TEST(plan_file, mistakes_are_said_with_their_place) {
   const result missing = read_plan_file("/nonexistent/plan.json", o);
   EXPECT_EQ(missing.code(), xylInvalidUsage);
   EXPECT_TRUE(contains(missing.text(), "/nonexistent/plan.json"));
+}
+
+TEST(plan_file, parameters_go_into_the_request) {
+  parameters p;
+  plan_request request;
+  ASSERT_TRUE(apply_parameters(p, request).ok());
+  EXPECT_FALSE(request.forced);
+  EXPECT_FALSE(request.override_with);
+  p.forced_algorithm = algorithm::two_shot;
+  p.deterministic = true;
+  ASSERT_TRUE(apply_parameters(p, request).ok());
+  EXPECT_EQ(request.forced, method::two_shot);
+  EXPECT_TRUE(request.deterministic);
+  p.plan_file = "/nonexistent/plan.json";
+  EXPECT_EQ(apply_parameters(p, request).code(), xylInvalidUsage);
 }
 
 TEST(plan_file, a_description_can_be_prescribed) {

@@ -92,6 +92,40 @@ TEST(planner, a_flagged_collapse_moves_thresholds_and_forbids_nothing) {
   EXPECT_GT(without.rings.size(), with.rings.size());
 }
 
+// Where reads were measured to be good, pulling needs no detour around a collapse.
+TEST(planner, measured_reads_are_used_where_writes_collapse) {
+  graph g = switched({2, 2, 2, 2}, {0, 0, 1, 1});
+  g.write_collapse = measured(0.05);
+  const auto pulls = [](const plan& p) {
+    const auto& candidates = p.find(pattern::all_reduce)->candidates;
+    return std::count_if(candidates.begin(), candidates.end(), [](const candidate& c) {
+      return c.inside == direction::pull || c.across == direction::pull;
+    });
+  };
+  EXPECT_EQ(pulls(plan_of(g)), 0);
+  machine_builder b;
+  b.g = g;
+  b.measure_pairs({}, measured(51), {}, [](vertex_id, vertex_id) { return true; });
+  const plan p = plan_of(b.g);
+  EXPECT_GT(pulls(p), 3);
+  EXPECT_EQ(p.find(pattern::all_to_all)->winner(16 << 20).across, direction::pull);
+}
+
+// Pulled over NVLink inside, pushed over PCIe across: each phase for itself.
+TEST(planner, directions_are_chosen_per_phase) {
+  graph g = switched({2, 2}, {0, 1});
+  const std::vector<vertex_id> gpus = g.gpus();
+  for (std::size_t first : {0u, 2u})
+    for (std::uint32_t e = g.link(gpus[first], gpus[first + 1], edge_kind::nvlink, measured(100), {}), i = 0; i < 2;
+         ++i)
+      g.edges[e + i].read = measured(400);
+  const plan p = plan_of(g);
+  const candidate& c = p.find(pattern::all_reduce)->winner(256 << 20);
+  EXPECT_EQ(c.how, method::hierarchical);
+  EXPECT_EQ(c.inside, direction::pull) << name_of(c);
+  EXPECT_EQ(c.across, direction::push) << name_of(c);
+}
+
 TEST(planner, a_forced_algorithm_and_determinism_are_honoured) {
   const graph g = switched({4, 4}, {0, 1});
   plan_request request = one_rank_per_gpu(g);

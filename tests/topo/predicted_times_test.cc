@@ -23,7 +23,7 @@ using curve = std::vector<std::pair<std::uint64_t, double>>;
 const candidate& candidate_of(const plan& p, pattern what, method how, direction d = direction::push) {
   const collective_plan& c = *p.find(what);
   const auto at = std::find_if(c.candidates.begin(), c.candidates.end(), [&](const candidate& x) {
-    return x.how == how && x.reads_or_writes == d && !x.staged;
+    return x.how == how && x.inside == d && x.across == d && !x.staged;
   });
   EXPECT_NE(at, c.candidates.end());
   return *at;
