@@ -16,7 +16,7 @@
 
 extern char** environ;
 
-namespace xyl::tools {
+namespace xyl {
 namespace {
 
 result write_all(int fd, std::string_view text) {
@@ -78,4 +78,4 @@ result filter_through(const std::vector<std::string>& arguments, std::string_vie
   return {};
 }
 
-}  // namespace xyl::tools
+}  // namespace xyl

@@ -8,11 +8,11 @@
 
 #include "base/result.hpp"
 
-namespace xyl::tools {
+namespace xyl {
 
 // arguments[0] is the program. Errors (xylSystemError): it is not there, or ends with anything but 0; out is then
 // untouched. What it writes to standard error goes to ours. SIGPIPE may be as it is: a program that stops reading
 // ends the writing.
 result filter_through(const std::vector<std::string>& arguments, std::string_view input, std::string& out);
 
-}  // namespace xyl::tools
+}  // namespace xyl

@@ -9,7 +9,7 @@
 #include "tools/topo_plan_request.hpp"
 #include "topo/describe.hpp"
 
-namespace xyl::tools {
+namespace xyl {
 namespace {
 
 constexpr std::uint64_t smallest = 1 << 10, greatest = 1 << 30;
@@ -140,4 +140,4 @@ result plot_curve(const topo::graph& g, const topo_plan_options& options, std::o
   return {};
 }
 
-}  // namespace xyl::tools
+}  // namespace xyl

@@ -9,7 +9,7 @@
 #include "tools/topo_plan_request.hpp"
 #include "topo/describe.hpp"
 
-namespace xyl::tools {
+namespace xyl {
 namespace {
 
 using topo::candidate;
@@ -166,4 +166,4 @@ result print_cluster(const topo::graph& g, const topo_plan_options& options, std
   return {};
 }
 
-}  // namespace xyl::tools
+}  // namespace xyl

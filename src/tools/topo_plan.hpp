@@ -13,7 +13,7 @@
 #include "topo/graph.hpp"
 #include "topo/planner.hpp"
 
-namespace xyl::tools {
+namespace xyl {
 
 struct topo_plan_options {
   std::uint64_t bytes = 1 << 20;  // --plan BYTES
@@ -44,4 +44,4 @@ result plot_curve(const topo::graph& g, const topo_plan_options& options, std::o
 // A cluster of options.nodes such machines: candidates with their phases, the winners by size, the ring's begin.
 result print_cluster(const topo::graph& g, const topo_plan_options& options, std::ostream& out);
 
-}  // namespace xyl::tools
+}  // namespace xyl

@@ -7,8 +7,8 @@
 #include "topo/fabric.hpp"
 #include "topo/plan_file.hpp"
 
-namespace xyl::tools {
+namespace xyl {
 
 result request_of(const topo::graph& g, const topo_plan_options& options, topo::plan_request& out);
 
-}  // namespace xyl::tools
+}  // namespace xyl

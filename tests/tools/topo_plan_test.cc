@@ -14,7 +14,7 @@
 #include "topo/built_machines.hpp"
 #include "topo/json_read.hpp"
 
-namespace xyl::tools {
+namespace xyl {
 namespace {
 
 using topo::pattern;
@@ -142,4 +142,4 @@ TEST(filter_program, a_program_that_fails_or_is_missing_is_an_error) {
 }
 
 }  // namespace
-}  // namespace xyl::tools
+}  // namespace xyl

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// xylem-topo: reads the machine or a file, prints it. Exit codes: 0; 1, a file or the machine could not be read or
+// written; 2, the command line or the environment is wrong. A sentence on standard error says why.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "base/parameters.hpp"
+#include "tools/topo_graphviz.hpp"
+#include "tools/topo_options.hpp"
+#include "tools/topo_text.hpp"
+#include "topo/advice.hpp"
+#include "topo/export.hpp"
+#include "topo/machine.hpp"
+
+extern char** environ;
+
+namespace xyl {
+namespace {
+
+constexpr int exit_failure = 1, exit_usage = 2;
+
+int leave(int code, const std::string& why) {
+  std::fprintf(stderr, "xylem-topo: %s\n", why.c_str());
+  return code;
+}
+
+bool mps_runs() {
+  const char* folder = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  return access((std::string(folder ? folder : "/tmp/nvidia-mps") + "/control").c_str(), F_OK) == 0;
+}
+
+result write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  return file ? result() : system_error("cannot write %s", path.c_str());
+}
+
+result print(const topo_options& options, const topo::machine_view& machine, bool live) {
+  const auto put = [](const std::string& text) { std::fputs(text.c_str(), stdout); };
+  switch (options.format) {
+    case topo_format::json:
+      put(topo::export_json(machine.g));
+      break;
+    case topo_format::dot:
+      put(topo_dot(machine.g));
+      break;
+    case topo_format::svg:
+      std::fflush(stdout);
+      XYL_TRY(draw_svg(topo_dot(machine.g), "dot"));
+      break;
+    case topo_format::text:
+      if (options.advise) break;
+      put(topo_tree(machine.g) + "\n" + topo_matrix(machine.g));
+      put(topo_notes(machine.g));
+      if (!machine.nvml_problem.empty()) put("Note: the driver was not asked: " + machine.nvml_problem + ".\n");
+      break;
+  }
+  if (options.advise)
+    put(topo_advice(topo::find_advice(
+        machine.g, {.nvml = machine.nvml, .mps_running = mps_runs(), .live = live, .privileged = geteuid() == 0})));
+  if (std::fflush(stdout) != 0) return system_error("cannot write to standard output");
+  return {};
+}
+
+int run(int argc, char** argv) {
+  topo_options options;
+  if (const result r = parse_topo_options(argc, argv, options); !r.ok()) return leave(exit_usage, r.text());
+  if (!options.help.empty()) return std::fputs(options.help.c_str(), stdout) < 0 ? exit_failure : 0;
+  parameters environment;
+  if (const result r = read_parameters(environ, environment); !r.ok()) return leave(exit_usage, r.text());
+
+  topo::machine_sources sources;
+  // A file named here is looked at for itself; one that the environment names stands for this machine, as at run
+  // time.
+  sources.live = options.file.empty() || options.live;
+  sources.file = options.file.empty() ? environment.topology_file : options.file;
+  sources.override_file = options.override_file.empty() ? environment.topology_override : options.override_file;
+  topo::machine_view machine;
+  if (const result r = topo::read_machine(sources, machine); !r.ok()) return leave(exit_failure, r.text());
+  if (!options.export_file.empty())
+    if (const result r = write_file(options.export_file, topo::export_json(machine.g)); !r.ok())
+      return leave(exit_failure, r.text());
+  if (const result r = print(options, machine, sources.live); !r.ok()) return leave(exit_failure, r.text());
+  return 0;
+}
+
+}  // namespace
+}  // namespace xyl
+
+int main(int argc, char** argv) { return xyl::run(argc, argv); }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The machine for people: a tree of what hangs on what, the NVLinks, the matrix of classes as `nvidia-smi topo -m`
+// prints it, the notes, and the advice. And for Graphviz.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "topo/advice.hpp"
+#include "topo/graph.hpp"
+
+namespace xyl {
+
+[[nodiscard]] std::string topo_tree(const topo::graph& g);
+[[nodiscard]] std::string topo_matrix(const topo::graph& g);
+[[nodiscard]] std::string topo_notes(const topo::graph& g);
+[[nodiscard]] std::string topo_advice(const std::vector<topo::finding>& found);
+[[nodiscard]] std::string topo_dot(const topo::graph& g);
+
+// What hangs on what: the parent of each vertex, no_vertex for the outermost and for NVSwitches.
+[[nodiscard]] std::vector<topo::vertex_id> tree_parents(const topo::graph& g);
+
+// "63.0 GB/s", "~63.0 GB/s" if trusted little, "?" if unknown.
+[[nodiscard]] std::string shown_capacity(const topo::figure& f);
+
+}  // namespace xyl
