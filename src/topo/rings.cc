@@ -90,6 +90,8 @@ void search_orders(const fabric& f, tour& best, tour_cost& cost) {
     tour order(best.size());
     for (std::uint16_t i = 0; i < order.size(); ++i) order[i] = i;
     do {
+      // Both ways around is the same whichever comes first.
+      if (!f.collapse_flagged && order[1] > order.back()) continue;
       const tour_cost tried = cost_of(f, order);
       if (tried < cost) {
         cost = tried;

@@ -79,6 +79,19 @@ TEST(islands, levels_that_say_nothing_new_are_left_out) {
   EXPECT_EQ(kinds_of(one_switch(8)), (std::vector{node}));
 }
 
+// NUMA nodes inside sockets: a level each.
+TEST(islands, sockets_are_coarser_than_numa_nodes) {
+  machine_builder b;
+  const vertex_id sockets[] = {b.socket(0), b.socket(1)};
+  b.connect(sockets[0], sockets[1], edge_kind::socket_link, nominal(60));
+  for (unsigned n = 0; n < 4; ++n) {
+    const vertex_id rc = b.root_complex(b.numa(n, sockets[n / 2]));
+    for (int i = 0; i < 2; ++i) b.gpu(rc);
+  }
+  using enum island_kind;
+  EXPECT_EQ(kinds_of(b.g), (std::vector{root_complex, socket, node}));
+}
+
 // Virtual partitions of one chip look like two root complexes. They are one island only where measurements say so.
 TEST(islands, partitions_of_a_chip_are_joined_by_measurement) {
   machine_builder b;
