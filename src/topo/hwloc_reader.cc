@@ -222,8 +222,6 @@ class reader {
 };
 
 result load(hwloc_topology_t t, const char* what, graph& out) {
-  // hwloc reports what it does not like on standard error, about machines and files alike; the result says it here.
-  setenv("HWLOC_HIDE_ERRORS", "2", 0);
   hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
   hwloc_topology_set_cache_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
@@ -244,8 +242,12 @@ result discover_hwloc(const std::string& fsroot, graph& out) {
   for (const char* component : hwloc::unwanted_components) hwloc::leave_out(t.get(), component);
   // Processors that a job may not use still have GPUs close to them.
   hwloc_topology_set_flags(t.get(), HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+  // hwloc has no function for this. Only tests ask for it: changing the environment is not for programs with
+  // threads.
   if (!fsroot.empty() && setenv("HWLOC_FSROOT", fsroot.c_str(), 1) != 0) return system_error("setenv HWLOC_FSROOT");
-  return load(t.get(), "this machine's topology", out);
+  const result loaded = load(t.get(), "this machine's topology", out);
+  if (!fsroot.empty()) unsetenv("HWLOC_FSROOT");
+  return loaded.ok() ? result() : error(loaded.code(), "%s", loaded.text().c_str());
 }
 
 result import_hwloc(const std::string& rendering, graph& out) {

@@ -3,6 +3,7 @@
 #include "topo/import.hpp"
 
 #include <string>
+#include <utility>
 
 #include "topo/export.hpp"
 #include "topo/hwloc_reader.hpp"
@@ -11,8 +12,12 @@
 #include "topo/xml_check.hpp"
 
 namespace xyl::topo {
+namespace {
 
-result import_text(std::string_view text, graph& out) {
+// The largest machines have 72. What is quadratic in GPUs stays bearable for whatever a file claims.
+constexpr std::size_t most_gpus = 1024;
+
+result read_any(std::string_view text, graph& out) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == text.npos) return error(xylInvalidArgument, "it is empty");
   if (text[begin] == '{') return import_json(text, out);
@@ -29,6 +34,17 @@ result import_text(std::string_view text, graph& out) {
       break;
   }
   return import_hwloc(rendering, out);
+}
+
+}  // namespace
+
+result import_text(std::string_view text, graph& out) {
+  graph g;
+  XYL_TRY(read_any(text, g));
+  if (const std::size_t gpus = g.gpus().size(); gpus > most_gpus)
+    return error(xylInvalidArgument, "%zu GPUs in one machine; at most %zu are accepted", gpus, most_gpus);
+  out = std::move(g);
+  return {};
 }
 
 result import_file(const char* path, graph& out) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One pass of read_xml. What it must rule out was found by reading what hwloc does with each attribute and by
-// fuzzing: allocation by a claimed size (nbobjs squared, the highest bit of a mask or an index), and identifiers
-// that are not.
+// One pass of read_xml. It rules out what would hurt a parser that believes the file: allocation by a claimed size
+// (nbobjs squared, the highest bit of a mask or of an index), lengths that are not those of the text, identifiers
+// that are not unique, objects where they cannot be.
 #include "topo/xml_check.hpp"
 
 #include <algorithm>

@@ -132,6 +132,47 @@ TEST(hwloc_reader, hwloc_sees_what_was_checked) {
   EXPECT_EQ(read_good(machine_with(host_bridge(gpu("0000:01:00.0", 11, "1.0", data), 10))).gpus().size(), 1u);
 }
 
+// Four NUMA nodes in two packages, one root complex at each of: a NUMA node, a package, the machine.
+TEST(hwloc_reader, where_root_complexes_hang) {
+  const auto sets = [](const std::string& processors, const std::string& nodes) {
+    return " cpuset=\"" + processors + "\" complete_cpuset=\"" + processors + "\" nodeset=\"" + nodes +
+           "\" complete_nodeset=\"" + nodes + "\" ";
+  };
+  int id = 100;
+  const auto bridge = [&](const std::string& address) {
+    const int bridge_id = id++;
+    return host_bridge(gpu(address, id++), bridge_id);
+  };
+  const auto node = [&](int i, const std::string& devices) {
+    const std::string one = sets("0x" + std::to_string(1 << i), "0x" + std::to_string(1 << i));
+    return "<object type=\"Group\"" + one + "gp_index=\"" + std::to_string(10 + 3 * i) +
+           "\" kind=\"1\" subkind=\"0\"><object type=\"NUMANode\" os_index=\"" + std::to_string(i) + "\"" + one +
+           "gp_index=\"" + std::to_string(11 + 3 * i) +
+           "\" local_memory=\"1024\"/><object type=\"PU\" os_index=\"" + std::to_string(i) + "\"" + one +
+           "gp_index=\"" + std::to_string(12 + 3 * i) + "\"/>" + devices + "</object>";
+  };
+  const std::string text =
+      "<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\"" + sets("0xf", "0xf") +
+      "allowed_cpuset=\"0xf\" allowed_nodeset=\"0xf\" gp_index=\"1\">" + "<object type=\"Package\" os_index=\"0\"" +
+      sets("0x3", "0x3") + "gp_index=\"2\">" + node(0, bridge("0000:01:00.0") + bridge("0000:02:00.0")) +
+      node(1, bridge("0000:03:00.0")) + bridge("0000:04:00.0") +
+      "</object><object type=\"Package\" os_index=\"1\"" + sets("0xc", "0xc") + "gp_index=\"3\">" + node(2, "") +
+      node(3, bridge("0000:05:00.0")) + "</object>" + bridge("0000:06:00.0") + "</object></topology>";
+  const graph g = read_good(text);
+  EXPECT_EQ(classes(g), (std::vector<std::string>{
+                            "LOC NODE SYS NODE SYS NODE",   // node 0
+                            "NODE LOC SYS NODE SYS NODE",   // node 0
+                            "SYS SYS LOC NODE SYS SYS",     // node 1
+                            "NODE NODE NODE LOC SYS NODE",  // package 0
+                            "SYS SYS SYS SYS LOC SYS",      // node 3
+                            "NODE NODE SYS NODE SYS LOC",   // nobody knows: taken as node 0
+                        }));
+  ASSERT_EQ(g.notes.size(), 1u);
+  EXPECT_NE(g.notes[0].find("taken as NUMA node 0"), std::string::npos) << g.notes[0];
+  const path_finder find(g);
+  for (vertex_id v : g.gpus()) EXPECT_NE(find.nearest_memory(v), no_vertex);
+}
+
 TEST(hwloc_reader, this_machine) {
   graph g;
   const result r = discover_hwloc("", g);

@@ -231,6 +231,43 @@ TEST_F(live, a_gpu_that_sys_does_not_show_is_added_with_a_note) {
   EXPECT_EQ(file.gpus().size(), 8u);
 }
 
+// Where the build puts the module; the tests run in the build folder.
+const char* fake_nvml() {
+  const char* path = "tests/.libs/fake_nvml.so";
+  return fs::exists(path) ? path : nullptr;
+}
+
+TEST(nvml, what_it_says_is_read) {
+  if (!fake_nvml()) GTEST_SKIP() << "tests/.libs/fake_nvml.so is not here";
+  nvml_view view;
+  const result r = read_nvml(fake_nvml(), view);
+  ASSERT_TRUE(r.ok()) << r.text();
+  EXPECT_EQ(view.driver, "999.1");
+  ASSERT_EQ(view.devices.size(), 2u);
+  const nvml_device& first = view.devices[0];
+  EXPECT_EQ(first.pci, (pci_address{0, 0x24, 0, 0}));
+  EXPECT_EQ(first.uuid, "GPU-0");
+  EXPECT_EQ(first.name, "Fake GPU");
+  EXPECT_EQ(first.sm, 120u);
+  EXPECT_EQ(first.bar1_bytes, 1ull << 37);
+  EXPECT_TRUE(first.mig);
+  EXPECT_FALSE(view.devices[1].mig);
+  EXPECT_EQ(first.compute_processes, 3u);
+  ASSERT_EQ(first.links.size(), 4u);
+  EXPECT_EQ(first.links[0].what, nvml_link::end::gpu);
+  EXPECT_EQ(first.links[0].peer, (pci_address{0, 0x23, 0, 0}));
+  EXPECT_EQ(first.links[0].gigabytes_per_second, 25);
+  ASSERT_EQ(view.refused.size(), 1u);
+  EXPECT_EQ(view.refused[0].from, 1u);
+  EXPECT_EQ(view.refused[0].status, 4);
+
+  graph g = machine(wrx90);
+  add_nvml(g, view, join::later_wins);
+  EXPECT_EQ(g.vertices[g.gpus()[0]].uuid, "GPU-1");
+  EXPECT_EQ(name_of(find_path(g, g.gpus()[1], g.gpus()[0])), "NV4");
+  EXPECT_EQ(name_of(find_path(g, g.gpus()[0], g.gpus()[1])), "HOST");
+}
+
 TEST(nvml, without_the_library) {
   nvml_view view;
   const result r = read_nvml("libno-such-library.so.1", view);

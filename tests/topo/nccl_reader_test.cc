@@ -116,6 +116,9 @@ TEST(nccl_reader, what_makes_no_sense_is_refused_with_its_line) {
   std::string many;
   for (int i = 0; i < 300; ++i) many += "<cpu numaid=\"" + std::to_string(i) + "\"/>";
   expect(system(many), "more than 256 <cpu>");
+  std::string crowd;
+  for (int i = 0; i < 1025; ++i) crowd += "<pci busid=\"0000:01:00.0\"/>";
+  EXPECT_EQ(text_of_bad(system(cpu(crowd))), "1025 GPUs in one machine; at most 1024 are accepted");
   // And this is an empty machine, not a wrong one.
   EXPECT_TRUE(read_good(system("")).gpus().empty());
 }
