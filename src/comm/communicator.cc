@@ -221,7 +221,8 @@ result communicator::all_reduce_host(const void* send, void* recv, std::size_t c
     bool good = false;
     switch (how) {
       case algorithm::packet:
-        good = host_packet_function(t, o)(*space_, c, divisor);
+      case algorithm::two_shot_packet:
+        good = host_packet_function(how == algorithm::two_shot_packet, t, o)(*space_, c, divisor);
         break;
       case algorithm::one_shot:
         good = one_shot_allreduce(*space_, c, ranged);

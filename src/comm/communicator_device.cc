@@ -18,18 +18,24 @@ namespace xyl {
 namespace {
 
 // Budgets of one slot of a device workspace, shared by all sources: 36 MB in all with eight ranks.
-constexpr std::uint64_t device_packet_bytes = 1 << 20;
+constexpr std::uint64_t device_packet_bytes = 2 << 20;
 constexpr std::uint64_t device_bulk_bytes = 16 << 20;
 constexpr std::uint32_t device_blocks = 64;
 
-// Blocks that are co-resident on every rank's GPU, with room for a second launch (a programmatic successor, or
-// another communicator). Each block waits for the blocks of its index, so more would hang.
-unsigned co_resident_blocks(const std::vector<device_handle>& all) {
+// How many ranks use the GPU of each rank.
+std::vector<int> ranks_on_same_gpu(const std::vector<device_handle>& all) {
   std::map<std::vector<std::uint8_t>, int> sharing;
   for (const device_handle& h : all) ++sharing[{h.uuid, h.uuid + sizeof h.uuid}];
+  std::vector<int> count;
+  for (const device_handle& h : all) count.push_back(sharing[{h.uuid, h.uuid + sizeof h.uuid}]);
+  return count;
+}
+
+// Blocks that are co-resident on every rank's GPU, with room for a second launch (a programmatic successor, or
+// another communicator). Each block waits for the blocks of its index, so more would hang.
+unsigned co_resident_blocks(const std::vector<device_handle>& all, const std::vector<int>& sharing) {
   int least = static_cast<int>(device_blocks);
-  for (const device_handle& h : all)
-    least = std::min(least, h.max_blocks / (2 * sharing[{h.uuid, h.uuid + sizeof h.uuid}]));
+  for (std::size_t i = 0; i < all.size(); ++i) least = std::min(least, all[i].max_blocks / (2 * sharing[i]));
   return static_cast<unsigned>(std::max(least, 0));
 }
 
@@ -61,7 +67,13 @@ result communicator::connect_device() {
     XYL_TRY(peers_->exchange(&device_->handle(), handles.data(), sizeof(device_handle)));
     agreed = peers_->agree(device_->connect(handles, rank_));
   }
-  if (agreed.ok()) selection_.max_blocks = co_resident_blocks(handles);
+  if (agreed.ok()) {
+    const std::vector<int> sharing = ranks_on_same_gpu(handles);
+    selection_.max_blocks = co_resident_blocks(handles, sharing);
+    const bool is_shared = std::any_of(sharing.begin(), sharing.end(), [](int ranks) { return ranks > 1; });
+    const launch_overlap automatic = is_shared ? launch_overlap::late : launch_overlap::early;
+    device_->overlap(parameters_.overlap == launch_overlap::automatic ? automatic : parameters_.overlap);
+  }
   if (agreed.ok() && selection_.max_blocks == 0)
     agreed =
         error(xylSystemError, "too many ranks share one GPU: not one block of each fits on it at the same time");

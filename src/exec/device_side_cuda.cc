@@ -65,6 +65,7 @@ class cuda_device_side final : public device_side {
   memory_kind classify(const void* pointer) const override;
   result all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count, const call_record& record,
                     xylStream_t stream) override;
+  void overlap(launch_overlap wanted) override;
   result drain() override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());
@@ -87,6 +88,7 @@ class cuda_device_side final : public device_side {
   const layout map_;
   const std::int64_t deadline_ns_;
   int rank_ = -1;
+  launch_overlap overlap_ = launch_overlap::none;
   std::byte* workspace_ = nullptr;
   std::byte* registered_ = nullptr;        // this rank's host control page
   control_block* host_control_ = nullptr;  // the same as the device reaches it
@@ -184,6 +186,15 @@ result cuda_device_side::connect(std::span<const device_handle> all, int rank) {
   return {};
 }
 
+// Programmatic launches: from compute capability 9.0 on, and captured into graphs by drivers from 12.3 on.
+void cuda_device_side::overlap(launch_overlap wanted) {
+  const device_scope scope(device_);
+  int major = 0, driver = 0;
+  const bool can = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_) == cudaSuccess &&
+                   cudaDriverGetVersion(&driver) == cudaSuccess && major >= 9 && driver >= 12030;
+  overlap_ = can ? wanted : launch_overlap::none;
+}
+
 memory_kind cuda_device_side::classify(const void* pointer) const {
   cudaPointerAttributes attributes;
   if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
@@ -204,9 +215,9 @@ memory_kind cuda_device_side::classify(const void* pointer) const {
 // What the protocol divides among its blocks: units of the message, or of a share of it.
 std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylDataType_t type,
                                                std::uint64_t count) const {
-  const std::uint64_t per_unit = (how.how == algorithm::packet ? 8 : 16) / facts_of(type)->bytes;
+  const std::uint64_t per_unit = (uses_packets(how.how) ? 8 : 16) / facts_of(type)->bytes;
   std::uint64_t units = units_of(count, per_unit);
-  if (how.how == algorithm::two_shot || how.how == algorithm::ring) units = units_of(units, map_.ranks);
+  if (has_shares(how.how)) units = units_of(units, map_.ranks);
   // Blocks begin at multiples of 128 bytes, so that no two of them touch the same line.
   return (units_of(units, how.blocks) + 7) / 8 * 8;
 }
@@ -224,9 +235,19 @@ result cuda_device_side::launch(const kernel& k, const device_launch& how, unsig
   arguments.deadline_ns = static_cast<std::uint64_t>(deadline_ns_);
   arguments.what.map = map_;
   for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
+  arguments.overlap = overlap_;
   void* list[] = {&arguments};
-  return cuda_result(cudaLaunchKernel(k.function, dim3(how.blocks), dim3(lanes), list, 0, stream),
-                     "cudaLaunchKernel");
+  // Scheduled when the launch before allows it; the kernel waits for that launch's end before it touches anything.
+  cudaLaunchAttribute early_start{};
+  early_start.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early_start.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t shape{};
+  shape.gridDim = dim3(how.blocks);
+  shape.blockDim = dim3(lanes);
+  shape.stream = stream;
+  shape.attrs = &early_start;
+  shape.numAttrs = overlap_ == launch_overlap::none ? 0 : 1;
+  return cuda_result(cudaLaunchKernelExC(&shape, k.function, list), "cudaLaunchKernelExC");
 }
 
 result cuda_device_side::all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count,
