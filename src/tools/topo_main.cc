@@ -74,7 +74,7 @@ result print_plans(const topo_options& options, const parameters& environment, c
   topo_plan_options plans = options.plans;
   plans.plan_file = environment.plan_file;
   plans.deterministic = environment.deterministic;
-  if (environment.forced_algorithm) plans.forced = static_cast<topo::method>(*environment.forced_algorithm);
+  if (environment.forced_algorithm) plans.forced = topo::method_of(*environment.forced_algorithm);
   std::ostringstream out;
   if (options.curve)
     XYL_TRY(options.format == topo_format::svg ? plot_curve(g, plans, out) : print_curve(g, plans, out));

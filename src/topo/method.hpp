@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The words of a plan: which collective is planned, by which algorithm, in which direction data moves. The numbers
-// of both enumerations go over the wire and into the tuning cache: add at the end only. The first four methods are
-// those of proto/algorithm.hpp, which XYLEM_ALGO names.
+// of both enumerations go over the wire: add at the end only. Methods that proto/algorithm.hpp has too, which
+// XYLEM_ALGO names, have the same names here.
 #pragma once
 
 #include <array>
@@ -23,19 +23,19 @@ enum class method : std::uint8_t {
   one_shot,  // data, then one flag, to every peer
   two_shot,  // a share to its owner, the result from its owner
   ring,
+  two_shot_packet,   // two-shot whose data are packets
   tree,              // reduce up, broadcast down, pipelined
   hierarchical,      // inside islands, across them by rail, inside again
   copy_engine_ring,  // a ring whose copies leave the multiprocessors free
 };
-inline constexpr int methods = 7;
-static_assert(static_cast<int>(method::ring) == static_cast<int>(algorithm::ring) && algorithms >= 4);
+inline constexpr int methods = 8;
 
 // push: the owner of the data writes it; pull: who needs it reads.
 enum class direction : std::uint8_t { push, pull };
 
 constexpr const char* name_of(method m) {
-  constexpr std::array<const char*, methods> names = {"packet", "oneshot",      "twoshot",       "ring",
-                                                      "tree",   "hierarchical", "copyenginering"};
+  constexpr std::array<const char*, methods> names = {"packet",        "oneshot", "twoshot",      "ring",
+                                                      "twoshotpacket", "tree",    "hierarchical", "copyenginering"};
   return static_cast<std::size_t>(m) < names.size() ? names[static_cast<std::size_t>(m)] : "?";
 }
 
@@ -53,6 +53,14 @@ constexpr std::optional<method> method_named(std::string_view name) {
   return std::nullopt;
 }
 
+// Nothing for an algorithm that is not planned with.
+constexpr std::optional<method> method_of(algorithm a) { return method_named(name_of(a)); }
+static_assert([] {
+  for (int a = 0; a < algorithms; ++a)
+    if (!method_of(static_cast<algorithm>(a))) return false;
+  return true;
+}());
+
 constexpr std::optional<pattern> pattern_named(std::string_view name) {
   for (int i = 0; i < patterns; ++i)
     if (name == name_of(static_cast<pattern>(i))) return static_cast<pattern>(i);
@@ -61,7 +69,7 @@ constexpr std::optional<pattern> pattern_named(std::string_view name) {
 
 // Only these add in rank order, whatever the size of the message.
 constexpr bool in_rank_order(method m) {
-  return m == method::packet || m == method::one_shot || m == method::two_shot;
+  return m == method::packet || m == method::one_shot || m == method::two_shot || m == method::two_shot_packet;
 }
 
 // What nccl-tests multiply bytes / time with to get the bandwidth that a link sees.

@@ -116,7 +116,7 @@ result read_plan_file(const char* path, plan_override& out) {
 }
 
 result apply_parameters(const parameters& p, plan_request& request) {
-  if (p.forced_algorithm) request.forced = static_cast<method>(*p.forced_algorithm);
+  if (p.forced_algorithm) request.forced = method_of(*p.forced_algorithm);
   request.deterministic = p.deterministic;
   if (p.plan_file.empty()) return {};
   plan_override prescribed;

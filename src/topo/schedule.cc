@@ -103,10 +103,15 @@ class flat_schedules {
     add(method::packet, {packet}, false);
     add_both(method::one_shot,
              [&](direction how) { return std::vector<phase>{everyone("to every peer", how, share_to_each())}; });
-    if (what_ == pattern::all_reduce)
+    if (what_ == pattern::all_reduce) {
+      phase scatter = everyone("packets to owners", direction::push, 2 / n_);
+      phase gather = everyone("packets from owners", direction::push, 2 / n_);
+      scatter.flag_ways = gather.flag_ways = 1;
+      add(method::two_shot_packet, {scatter, gather}, false);
       add_both(method::two_shot, [&](direction how) {
         return std::vector<phase>{everyone("reduce-scatter", how, 1 / n_), everyone("allgather", how, 1 / n_)};
       });
+    }
     if (what_ == pattern::broadcast)
       add_both(method::two_shot, [&](direction how) {
         phase gather = exchange("allgather", how);

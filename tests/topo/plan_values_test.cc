@@ -69,6 +69,12 @@ TEST(plan_file, parameters_go_into_the_request) {
   ASSERT_TRUE(apply_parameters(p, request).ok());
   EXPECT_FALSE(request.forced);
   EXPECT_FALSE(request.override_with);
+  for (int a = 0; a < algorithms; ++a) {
+    p.forced_algorithm = static_cast<algorithm>(a);
+    ASSERT_TRUE(apply_parameters(p, request).ok());
+    ASSERT_TRUE(request.forced);
+    EXPECT_STREQ(name_of(*request.forced), name_of(static_cast<algorithm>(a)));
+  }
   p.forced_algorithm = algorithm::two_shot;
   p.deterministic = true;
   ASSERT_TRUE(apply_parameters(p, request).ok());

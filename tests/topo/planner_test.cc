@@ -215,6 +215,9 @@ TEST(planner, loads_of_uplinks_equal_the_formulas) {
       case method::one_shot:
         EXPECT_NEAR(uplink_load(c), g_size * (n - g_size), 1e-9);
         break;
+      case method::two_shot_packet:
+        EXPECT_NEAR(uplink_load(c), 4 * g_size * (n - g_size) / n, 1e-9);
+        break;
       case method::two_shot:
         EXPECT_NEAR(uplink_load(c), 2 * g_size * (n - g_size) / n, 1e-9);
         break;
