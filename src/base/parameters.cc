@@ -172,6 +172,9 @@ constexpr parameter_info table[] = {
     {"XYLEM_TOPO_OVERRIDE", "path", "none", "", path_allowed,
      "A file of capacities and vetoes that replace what was found or measured.",
      [](std::string_view text, parameters& out) { return store_path(text, out.topology_override); }},
+    {"XYLEM_PLAN", "path", "none", "", path_allowed,
+     "A file of rings and of algorithms by message size that are used instead of the planner's.",
+     [](std::string_view text, parameters& out) { return store_path(text, out.plan_file); }},
 };
 
 constexpr const char* foreign_names[] = {"XYLEM_BUILD", "XYLEM_CONF", "XYLEM_TOPOLOGY_DIR"};

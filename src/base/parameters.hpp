@@ -42,6 +42,7 @@ struct parameters {
   std::string socket_interfaces;  // empty: all
   std::string topology_file;      // empty: the machine itself is looked at
   std::string topology_override;  // empty: none
+  std::string plan_file;          // empty: none
 };
 
 struct parameter_info {

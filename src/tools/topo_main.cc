@@ -6,11 +6,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "base/parameters.hpp"
 #include "tools/topo_graphviz.hpp"
 #include "tools/topo_options.hpp"
+#include "tools/topo_plan.hpp"
 #include "tools/topo_text.hpp"
 #include "topo/advice.hpp"
 #include "topo/export.hpp"
@@ -67,6 +69,24 @@ result print(const topo_options& options, const topo::machine_view& machine, boo
   return {};
 }
 
+// Into memory first: a plan that fails prints nothing.
+result print_plans(const topo_options& options, const parameters& environment, const topo::graph& g) {
+  topo_plan_options plans = options.plans;
+  plans.plan_file = environment.plan_file;
+  plans.deterministic = environment.deterministic;
+  if (environment.forced_algorithm) plans.forced = topo::method_of(*environment.forced_algorithm);
+  std::ostringstream out;
+  if (options.curve)
+    XYL_TRY(options.format == topo_format::svg ? plot_curve(g, plans, out) : print_curve(g, plans, out));
+  else if (plans.nodes > 1)
+    XYL_TRY(print_cluster(g, plans, out));
+  else
+    XYL_TRY(options.format == topo_format::json ? print_plan_json(g, plans, out) : print_plan(g, plans, out));
+  if (std::fputs(out.str().c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+    return system_error("cannot write to standard output");
+  return {};
+}
+
 int run(int argc, char** argv) {
   topo_options options;
   if (const result r = parse_topo_options(argc, argv, options); !r.ok()) return leave(exit_usage, r.text());
@@ -85,7 +105,9 @@ int run(int argc, char** argv) {
   if (!options.export_file.empty())
     if (const result r = write_file(options.export_file, topo::export_json(machine.g)); !r.ok())
       return leave(exit_failure, r.text());
-  if (const result r = print(options, machine, sources.live); !r.ok()) return leave(exit_failure, r.text());
+  const result printed =
+      options.plan ? print_plans(options, environment, machine.g) : print(options, machine, sources.live);
+  if (!printed.ok()) return leave(printed.code() == xylInvalidUsage ? exit_usage : exit_failure, printed.text());
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "tools/topo_plan.hpp"
 
 namespace xyl {
 
@@ -17,7 +18,10 @@ struct topo_options {
   topo_format format = topo_format::text;
   std::string export_file;  // empty: none
   bool advise = false;
-  std::string help;  // what --help or --version print; nothing else is to be done then
+  bool plan = false;  // --plan, --curve or --nodes: plans are printed instead of the machine
+  bool curve = false;
+  topo_plan_options plans;  // of the command line alone; the environment's part is the caller's
+  std::string help;         // what --help or --version print; nothing else is to be done then
 };
 
 // xylInvalidArgument: the text says what is wrong and what is allowed.

@@ -107,6 +107,7 @@ TEST(parameters, sizes_blocks_and_choices) {
     EXPECT_EQ(read_good({std::string("XYLEM_SOCKET_IFNAME=") + names}).socket_interfaces, names);
   EXPECT_EQ(read_good({"XYLEM_TOPO_FILE=/etc/box.xml"}).topology_file, "/etc/box.xml");
   EXPECT_EQ(read_good({"XYLEM_TOPO_OVERRIDE=/etc/my box.json"}).topology_override, "/etc/my box.json");
+  EXPECT_EQ(read_good({"XYLEM_PLAN=/etc/plan.json"}).plan_file, "/etc/plan.json");
 }
 
 TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
@@ -126,6 +127,7 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_SOCKET_IFNAME", {"eth0,,lo", "eth0,", "^", "=^eth0", "^^eth0", "sixteen_letters_", "eth 0", "a/b"}},
       {"XYLEM_TOPO_FILE", {"box.xml", "./box.xml"}},
       {"XYLEM_TOPO_OVERRIDE", {"box.json"}},
+      {"XYLEM_PLAN", {"plan.json"}},
   };
   for (const parameter_info& p : parameter_table()) {
     ASSERT_TRUE(bad.count(p.name)) << p.name << " has no bad values in this test";

@@ -48,6 +48,50 @@ TEST(topo_options, all_of_them) {
   EXPECT_TRUE(says(good({"--version"}).help, "xylem-topo 0."));
 }
 
+TEST(topo_options, plans) {
+  EXPECT_FALSE(good({}).plan);
+  const topo_options plan = good({"--plan", "64K", "--ranks", "4", "--collective", "AllGather"});
+  EXPECT_TRUE(plan.plan);
+  EXPECT_FALSE(plan.curve);
+  EXPECT_EQ(plan.plans.bytes, 65536u);
+  EXPECT_EQ(plan.plans.ranks, 4u);
+  EXPECT_EQ(plan.plans.what, topo::pattern::all_gather);
+  EXPECT_EQ(plan.plans.nodes, 1u);
+  const topo_options cluster = good({"--curve", "--nodes", "4096", "--network", "100,2.5", "--format", "svg"});
+  EXPECT_TRUE(cluster.curve);
+  EXPECT_EQ(cluster.plans.nodes, 4096u);
+  EXPECT_EQ(cluster.plans.between.capacity, 100);
+  EXPECT_EQ(cluster.plans.between.us, 2.5);
+  EXPECT_TRUE(says(good({"--help"}).help, "--collective"));
+}
+
+TEST(topo_options, mistakes_of_plans) {
+  for (const std::vector<const char*>& wrong : {std::vector<const char*>{"--plan", "64KB"},
+                                                {"--plan"},
+                                                {"--plan", "-1"},
+                                                {"--ranks", "4"},
+                                                {"--collective", "allreduce"},
+                                                {"--plan", "1K", "--ranks", "0"},
+                                                {"--plan", "1K", "--ranks", "257"},
+                                                {"--plan", "1K", "--collective", "gather"},
+                                                {"--plan", "1K", "--curve"},
+                                                {"--plan", "1K", "--advise"},
+                                                {"--plan", "1K", "--format", "dot"},
+                                                {"--curve", "--format", "json"},
+                                                {"--nodes", "4097"},
+                                                {"--nodes", "0"},
+                                                {"--nodes", "2", "--format", "json"},
+                                                {"--network", "50,3", "--plan", "1K"},
+                                                {"--nodes", "2", "--network", "50"},
+                                                {"--nodes", "2", "--network", "0,3"},
+                                                {"--nodes", "2", "--network", "50,3x"}}) {
+    topo_options out;
+    const result r = parse(wrong, out);
+    EXPECT_EQ(r.code(), xylInvalidArgument) << wrong.front() << " " << wrong.back();
+    EXPECT_FALSE(out.plan);
+  }
+}
+
 TEST(topo_options, mistakes) {
   for (const std::vector<const char*>& wrong : {std::vector<const char*>{"--format", "png"},
                                                 {"--live"},
