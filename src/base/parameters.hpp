@@ -47,8 +47,7 @@ struct parameters {
 
 struct parameter_info {
   const char* name;
-  const char* type;           // choice, seconds, size, count, switch or names
-  const char* type;           // choice, seconds, size, count, switch or path
+  const char* type;           // choice, seconds, size, count, switch, names or path
   const char* default_value;  // as it would be typed, or in words where no value says the same
   const char* unit;           // "" where there is none
   const char* allowed;        // completes the sentence "allowed: ..."
