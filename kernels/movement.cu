@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned move_lanes = 384, spread_lanes = 256;
 // The lines of all peers are in flight together.
-constexpr unsigned packet_lanes(int ranks) { return ranks == 8 ? 384 : 512; }
+constexpr unsigned packet_lanes(int ranks) { return ranks == 2 || ranks == 4 ? 384 : 256; }
 
 template <int Ranks>
 __global__ void __launch_bounds__(packet_lanes(Ranks), 2)

@@ -20,7 +20,7 @@ std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes
     case algorithm::two_shot:
       return 2 * share * 16;  // of a bulk region
     case algorithm::two_shot_packet:
-      return 2 * ((bytes + 7) / 8 + map.ranks - 1) / map.ranks * sizeof(line) + map.header_bytes;
+      return 2 * (((bytes + 7) / 8 + map.ranks - 1) / map.ranks) * sizeof(line) + map.header_bytes;
     case algorithm::ring:
       return (2 * map.ranks - 2) * share * 16;  // of all bulk regions of a slot
   }
