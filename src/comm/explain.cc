@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 
 #include "base/clock.hpp"
@@ -87,7 +88,11 @@ bool read_record(const control_block& control, give_up_record& out) {
   auto& record = const_cast<give_up_record&>(control.gave_up.record);
   // Acquire: the fields were written before 2 was stored with release order.
   if (std::atomic_ref(record.state).load(std::memory_order_acquire) != 2) return false;
-  out = record;
+  // All but the state, which a later giver still tries to take.
+  out.state = 2;
+  constexpr std::size_t from = offsetof(give_up_record, code);
+  std::memcpy(reinterpret_cast<std::byte*>(&out) + from, reinterpret_cast<const std::byte*>(&record) + from,
+              sizeof record - from);
   return true;
 }
 

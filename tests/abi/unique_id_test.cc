@@ -42,7 +42,11 @@ TEST_P(id_of, forked_ranks_makes_their_communicator) {
     expect_sum(comm, ranks, rank);
     EXPECT_EQ(xylCommDestroy(comm), xylSuccess);
     // Nothing stays: neither the thread that served the id nor its sockets.
+#ifndef __SANITIZE_THREAD__  // starts a thread of its own
     EXPECT_TRUE(eventually([&] { return threads_of_this_process() == threads_before; }, 10'000));
+#else
+    static_cast<void>(threads_before);
+#endif
     EXPECT_TRUE(eventually([&] { return open_descriptors() == open_before; }, 10'000));
   }));
 }
