@@ -4,6 +4,7 @@
 // host fills it, see exec/device_side_cuda.cc.
 #pragma once
 
+#include "base/parameters.hpp"
 #include "proto/call.hpp"
 
 namespace xyl {
@@ -16,7 +17,8 @@ struct kernel_arguments {
   std::uint64_t units_of_block = 0;  // what the protocol divides among its blocks, divided
   call<Capacity> what;
   control_block* host_control = nullptr;  // as the device reaches it
-  std::uint64_t deadline_ns = 0;          // the longest wait
+  launch_overlap overlap = launch_overlap::none;
+  std::uint64_t deadline_ns = 0;  // the longest wait
 };
 
 }  // namespace xyl

@@ -47,12 +47,10 @@ __device__ __forceinline__ std::uint64_t load_relaxed(const std::uint64_t* from)
 __device__ __forceinline__ void store_line(line* to, std::uint64_t first, std::uint64_t second) {
   asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(to), "l"(first), "l"(second) : "memory");
 }
-// Under a predicate rather than a branch, so that several of them follow each other without a wait. Without the
-// condition `word` is left as it was.
-__device__ __forceinline__ void load_line_if(bool condition, const line* from, std::uint64_t (&word)[2]) {
-  asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2]; }"
-               : "+l"(word[0]), "+l"(word[1])
-               : "l"(from), "r"(static_cast<unsigned>(condition))
+__device__ __forceinline__ void load_line(const line* from, std::uint64_t (&word)[2]) {
+  asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+               : "=l"(word[0]), "=l"(word[1])
+               : "l"(from)
                : "memory");
 }
 // Ordinary accesses, which the compiler keeps on their side of the accesses above. It is told that the address is
@@ -79,6 +77,20 @@ __device__ __forceinline__ std::uint64_t time_ns() {
   std::uint64_t ns;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
   return ns;
+}
+
+// Programmatic dependent launch, which exists from compute capability 9.0 on; in a launch that is none, or where it
+// does not exist, both are nothing. The first returns when all earlier launches that this one depends on have ended
+// and what they wrote is visible. The second says that the next launch may be scheduled; it makes nothing visible.
+__device__ __forceinline__ void await_earlier_launches() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void let_next_launch_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 
 }  // namespace machine
@@ -201,8 +213,10 @@ class cuda_space {
     return join();
   }
 
-  // The first half: what is known without the other lanes.
+  // The first half: what is known without the other lanes. Nothing that an earlier launch may have written (the
+  // user's buffers, the turn, the workspace) is touched before it has ended; everything before that is the launch.
   __device__ __forceinline__ void begin_early() {
+    machine::await_earlier_launches();
     word_ = machine::load_turn(&control().call.turn);
     poisoned_ = machine::load_relaxed(&control().poisoned.word);
     epoch_ = turn::epoch(word_);
@@ -239,6 +253,17 @@ class cuda_space {
     return false;
   }
 
+  // The next launch waits in begin_early() until this one has ended, so there are never more than two of a
+  // communicator on the device, for which the grids leave room. But the next launch may be somebody else's, as
+  // large as the device. Once this block has sent, every block of this launch runs or can run; where peers share
+  // the device theirs may not, so there it must have heard of them (`late`).
+  __device__ __forceinline__ void sent() {
+    if (given_.overlap == launch_overlap::early) machine::let_next_launch_start();
+  }
+  __device__ __forceinline__ void received() {
+    if (given_.overlap == launch_overlap::late) machine::let_next_launch_start();
+  }
+
   // Nobody waits for this: the next launch begins when this one's memory operations are done.
   __device__ __forceinline__ void leave() {
     if (threadIdx.x == 0) machine::add_turn(&control().call.turn, turn::leave_weight);
@@ -268,28 +293,37 @@ class cuda_space {
   template <int N>
   __device__ __forceinline__ bool get_all(const line* const (&lines)[N], std::uint32_t packet,
                                           std::uint64_t (&data)[N], waiting w) {
-    unsigned lacking = 0;
+    // Every line is loaded in every round, those that have come and those that are nobody's too (from a place that
+    // can be read): loads under a condition share predicates and registers, and wait for each other. Eight lines
+    // under conditions took 3 us a trip, of which 2 were this.
+    const line* from[N];
 #pragma unroll
     for (int i = 0; i < N; ++i)
-      if (lines[i] != nullptr) lacking |= 1u << i;
+      from[i] = lines[i] != nullptr ? lines[i] : reinterpret_cast<const line*>(&control());
     patience p;
     for (;;) {
-      std::uint64_t word[N][2] = {};
+      std::uint64_t word[N][2];
 #pragma unroll
-      for (int i = 0; i < N; ++i) machine::load_line_if(lacking >> i & 1, lines[i], word[i]);
+      for (int i = 0; i < N; ++i) machine::load_line(from[i], word[i]);
+      std::uint32_t different = 0;
 #pragma unroll
       for (int i = 0; i < N; ++i)
-        if ((lacking >> i & 1) && word[i][0] >> 32 == packet && word[i][1] >> 32 == packet) {
-          data[i] = (word[i][0] & 0xffffffffu) | word[i][1] << 32;
-          lacking &= ~(1u << i);
-        }
-      if (lacking == 0) [[likely]]
+        if (lines[i] != nullptr) different |= is_other(word[i], packet);
+      if (different == 0) [[likely]] {
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          if (lines[i] != nullptr) data[i] = (word[i][0] & 0xffffffffu) | word[i][1] << 32;
         return true;
+      }
+      int lacks = 0;
       std::uint64_t seen = 0;
 #pragma unroll
       for (int i = N - 1; i >= 0; --i)
-        if (lacking >> i & 1) seen = word[i][1] >> 32;
-      if (is_over(p, w.of_line(__ffs(static_cast<int>(lacking)) - 1), packet, seen)) return false;
+        if (lines[i] != nullptr && is_other(word[i], packet) != 0) {
+          lacks = i;
+          seen = word[i][1] >> 32;
+        }
+      if (is_over(p, w.of_line(lacks), packet, seen)) return false;
     }
   }
 
@@ -311,6 +345,12 @@ class cuda_space {
   };
 
   __device__ __forceinline__ control_block& control() const { return faults().control(); }
+
+  // Zero if both halves of a line carry that epoch.
+  static __device__ __forceinline__ std::uint32_t is_other(const std::uint64_t (&word)[2], std::uint32_t packet) {
+    return (static_cast<std::uint32_t>(word[0] >> 32) ^ packet) |
+           (static_cast<std::uint32_t>(word[1] >> 32) ^ packet);
+  }
 
   // After a poll in vain: whether to stop waiting.
   __device__ __forceinline__ bool is_over(patience& p, waiting w, std::uint64_t wanted, std::uint64_t seen) {

@@ -15,8 +15,9 @@ struct type_entry {
 
 template <class T>
 type_entry entry(xylDataType_t type) {
+  const packet_families packet = packet_kernels<T>();
   const flagged_families flagged = flagged_kernels<T>();
-  return {type, {packet_kernels<T>(), flagged.one_shot, flagged.two_shot, flagged.ring}};
+  return {type, {packet.one_shot, flagged.one_shot, flagged.two_shot, flagged.ring, packet.two_shot}};
 }
 
 const std::array<type_entry, 14>& table() {

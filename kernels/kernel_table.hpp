@@ -30,8 +30,11 @@ template <class T>
 inline constexpr bool has_fixed_ranks =
     std::is_same_v<T, float> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
+struct packet_families {
+  kernel_family one_shot, two_shot;
+};
 template <class T>
-kernel_family packet_kernels();
+packet_families packet_kernels();
 
 struct flagged_families {
   kernel_family one_shot, two_shot, ring;

@@ -10,7 +10,7 @@
 namespace xyl {
 namespace {
 
-constexpr unsigned move_lanes = 512;
+constexpr unsigned move_lanes = 384, spread_lanes = 256;
 // The lines of all peers are in flight together.
 constexpr unsigned packet_lanes(int ranks) { return ranks == 8 ? 384 : 512; }
 
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(move_lanes, 2) exchange_kernel(const __grid_co
   exchange(space, given.what, given.how, given.pull);
 }
 
-__global__ void __launch_bounds__(move_lanes, 2)
+__global__ void __launch_bounds__(spread_lanes, 2)
     spread_broadcast_kernel(const __grid_constant__ move_arguments given) {
   __shared__ block_state state;
   cuda_space space(given, state);
@@ -61,7 +61,7 @@ kernel packet_handle() {
 move_kernels movement_kernels() {
   return {{packet_handle<0>(), packet_handle<2>(), packet_handle<4>(), packet_handle<8>()},
           handle_of(exchange_kernel),
-          handle_of(spread_broadcast_kernel),
+          handle_of(spread_broadcast_kernel, spread_lanes),
           handle_of(transfer_kernel)};
 }
 

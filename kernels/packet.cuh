@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/all_reduce.cuh"
-#include "proto/packet.hpp"
+#include "proto/two_shot_packet.hpp"
 
 namespace xyl {
 
@@ -17,9 +17,17 @@ struct packet_protocol {
   }
 };
 
+struct two_shot_packet_protocol {
+  static constexpr unsigned lanes(int ranks) { return ranks == 2 ? 512 : ranks == 4 ? 384 : 256; }
+  template <class S, class Call, class R>
+  static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
+    two_shot_packet_allreduce(s, c, red);
+  }
+};
+
 template <class T>
-kernel_family packet_kernels() {
-  return family_of<packet_protocol, T>();
+packet_families packet_kernels() {
+  return {family_of<packet_protocol, T>(), family_of<two_shot_packet_protocol, T>()};
 }
 
 }  // namespace xyl

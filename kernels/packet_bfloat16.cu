@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/packet.cuh"
 
-template xyl::kernel_family xyl::packet_kernels<xyl::bfloat16>();
+template xyl::packet_families xyl::packet_kernels<xyl::bfloat16>();

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/packet.cuh"
 
-template xyl::kernel_family xyl::packet_kernels<std::int32_t>();
+template xyl::packet_families xyl::packet_kernels<std::int32_t>();

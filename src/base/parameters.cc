@@ -44,7 +44,7 @@ bool store_seconds(std::string_view text, std::int64_t least_ns, std::int64_t& o
 
 // auto leaves the choice to the library; the rest are the names of proto/algorithm.hpp in its order.
 bool store_algorithm(std::string_view text, parameters& out) {
-  constexpr const char* names[] = {"auto", "packet", "oneshot", "twoshot", "ring"};
+  constexpr const char* names[] = {"auto", "packet", "oneshot", "twoshot", "ring", "twoshotpacket"};
   const std::optional<int> at = position(text, names);
   if (!at) return false;
   if (*at == 0)
@@ -91,8 +91,10 @@ constexpr parameter_info table[] = {
        out.timeout_warning_ns = ns;
        return true;
      }},
-    {"XYLEM_ALGO", "choice", "auto", "", "auto, packet, oneshot, twoshot or ring",
-     "The algorithm of every allreduce, instead of a choice by message size.", store_algorithm},
+    {"XYLEM_ALGO", "choice", "auto", "", "auto, packet, oneshot, twoshot, ring or twoshotpacket",
+     "The algorithm of every allreduce, and of other collectives where they have it, instead of a choice by "
+     "message size.",
+     store_algorithm},
     {"XYLEM_GPU", "choice", "auto", "", "auto or never",
      "Whether a new communicator uses the calling thread's current CUDA device.",
      [](std::string_view text, parameters& out) {
@@ -106,6 +108,16 @@ constexpr parameter_info table[] = {
      [](std::string_view text, parameters& out) { return store_size(text, out.one_shot_bytes); }},
     {"XYLEM_MAX_BLOCKS", "count", "chosen by occupancy", "blocks", "a whole number from 1 to 64",
      "The most thread blocks that a kernel is launched with.", store_max_blocks},
+    {"XYLEM_OVERLAP", "choice", "auto", "", "auto, none, late or early",
+     "When a kernel lets the next launch of its stream be scheduled (programmatic dependent launch): none: at its "
+     "end; "
+     "late: once it has heard of every peer; early: once it has sent; auto: early where every rank has a GPU of "
+     "its "
+     "own, else late.",
+     [](std::string_view text, parameters& out) {
+       return store_choice(text, std::array{"auto", "none", "late", "early"},
+                           [&](int at) { out.overlap = static_cast<launch_overlap>(at); });
+     }},
     {"XYLEM_DETERMINISTIC", "switch", "0", "", "0 or 1",
      "1 allows only algorithms that add in rank order, so that results do not depend on message size or machine.",
      [](std::string_view text, parameters& out) {
@@ -181,7 +193,8 @@ result read_parameters(const char* const* environment, parameters& out) {
   constexpr auto ring = static_cast<algorithm>(3);
   if (read.deterministic && read.forced_algorithm == ring)
     add_problem(
-        "XYLEM_ALGO is \"ring\", which XYLEM_DETERMINISTIC=1 rules out; allowed: auto, packet, oneshot or twoshot");
+        "XYLEM_ALGO is \"ring\", which XYLEM_DETERMINISTIC=1 rules out; allowed: auto, packet, oneshot, twoshot or "
+        "twoshotpacket");
   if (!problems.empty()) return {xylInvalidUsage, std::move(problems)};
   out = read;
   return {};

@@ -21,6 +21,10 @@ enum class algorithm : std::uint8_t;
 // The most capable instructions that host reductions may use.
 enum class instruction_set : std::uint8_t { automatic, baseline, avx2, avx512 };
 
+// When kernels let the launch that follows be scheduled: when they have ended, when they have heard of every peer,
+// or when they have sent.
+enum class launch_overlap : std::uint8_t { automatic, none, late, early };
+
 struct parameters {
   log_level debug = log_level::warn;
   std::int64_t timeout_ns = 600'000'000'000;
@@ -30,6 +34,7 @@ struct parameters {
   std::optional<std::uint64_t> packet_bytes;
   std::optional<std::uint64_t> one_shot_bytes;
   std::optional<int> max_blocks;
+  launch_overlap overlap = launch_overlap::automatic;
   bool deterministic = false;
   instruction_set host_instructions = instruction_set::automatic;
 };

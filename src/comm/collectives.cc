@@ -17,7 +17,7 @@ namespace xyl {
 namespace {
 
 // Longer pieces go in chunks: while a rank writes one, its peers read the last one, and both stay in the caches.
-constexpr std::uint64_t host_move_bytes = 128 << 10;
+constexpr std::uint64_t host_move_bytes = 64 << 10;
 
 }  // namespace
 
@@ -90,7 +90,8 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
     } else {
       switch (how) {
         case algorithm::packet:
-          good = host_packet_function(t, o)(*space_, c, op.divisor);
+        case algorithm::two_shot_packet:
+          good = host_packet_function(how == algorithm::two_shot_packet, t, o)(*space_, c, op.divisor);
           break;
         case algorithm::one_shot:
           good = one_shot_allreduce(*space_, c, ranged);
@@ -135,6 +136,12 @@ result communicator::move_host(const request& r) {
 }
 
 result communicator::transfer_host(std::span<const request> all) {
+  if (all.size() == 1) {  // the usual, and worth a way without memory allocation
+    const request& r = all[0];
+    host_call_.record = record_of(r, 0, false);
+    if (!run_transfer(*space_, host_call_, transfer_of(r, host_call_.record), 0)) return leave_host_call();
+    return {};
+  }
   std::vector<host_transfer> transfers;
   transfers.reserve(all.size());
   for (const request& r : all) {

@@ -37,6 +37,7 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   // A ring is for everybody's result; a block for each rank is two-shot's first half.
   if (r.what != collective::all_reduce && (how == algorithm::ring || (scatters && how == algorithm::two_shot)))
     how = algorithm::one_shot;
+  if (r.what != collective::all_reduce && how == algorithm::two_shot_packet) how = algorithm::packet;
   std::uint64_t step = chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes);
   const int pieces = scatters ? ranks_ : 1;
   if (op.scale)
@@ -76,7 +77,7 @@ result communicator::move_device(const request& r) {
   device_move how{move_form::direct, 1, movement_of(r, bytes)};
   const algorithm like = selection_.choose(selection_.device, bytes);
   std::uint64_t room = map.bulk_stride;
-  if (like == algorithm::packet || r.what == collective::barrier) {
+  if (uses_packets(like) || r.what == collective::barrier) {
     how.form = move_form::packet;
     room = map.packet_capacity();
   } else if (selection_.forced == selection::automatic && on_one_gpu_ && bytes >= pull_bytes &&

@@ -19,10 +19,11 @@ namespace {
 // Budgets of one slot of a host workspace, shared by all sources.
 constexpr std::uint64_t host_packet_bytes = 256 << 10;
 constexpr std::uint64_t host_bulk_bytes = 4 << 20;
-// A ring of 16 chunks of 64 KB for each of a few peers, shorter ones for more.
+// A ring of 32 chunks of 16 KB for each of a few peers, of smaller ones for more: the receiver takes one out while
+// the next is put in.
 constexpr std::uint64_t host_message_bytes = 4 << 20;
-constexpr std::uint64_t host_ring_bytes = 16 * ((64 << 10) + layout::header_bytes);
-constexpr std::uint32_t host_ring_slots = 16;
+constexpr std::uint32_t host_ring_slots = 32;
+constexpr std::uint64_t host_ring_bytes = host_ring_slots * ((16 << 10) + layout::header_bytes);
 // See layout::place(): twice a first-level cache.
 constexpr std::uint64_t host_spread_bytes = 96 << 10;
 // Polls before yielding where ranks outnumber processors.

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <new>
 #include <vector>
@@ -20,33 +19,39 @@ namespace xyl {
 namespace {
 
 // Budgets of one slot of a device workspace, shared by all sources: 39 MB in all, rings included, with eight ranks.
-constexpr std::uint64_t device_packet_bytes = 1 << 20;
+constexpr std::uint64_t device_packet_bytes = 2 << 20;
 constexpr std::uint64_t device_bulk_bytes = 16 << 20;
 // Of all pairs' rings.
-constexpr std::uint64_t device_message_bytes = 4 << 20;
+constexpr std::uint64_t device_message_bytes = 2 << 20;
 constexpr std::uint32_t device_blocks = 64;
 // Ranks are at the same place when they check their kernels; the longest they may be apart.
 constexpr std::int64_t check_deadline_ns = 30'000'000'000;
 
-// Blocks that are co-resident on every rank's GPU, with room for a second launch (a programmatic successor, or
-// another communicator). Each block waits for the blocks of its index, so more would hang.
-unsigned co_resident_blocks(const std::vector<device_handle>& all) {
+// How many ranks use the GPU of each rank.
+std::vector<int> ranks_on_same_gpu(const std::vector<device_handle>& all) {
   std::map<std::vector<std::uint8_t>, int> sharing;
   for (const device_handle& h : all) ++sharing[{h.uuid, h.uuid + sizeof h.uuid}];
+  std::vector<int> count;
+  for (const device_handle& h : all) count.push_back(sharing[{h.uuid, h.uuid + sizeof h.uuid}]);
+  return count;
+}
+
+// Blocks that are co-resident on every rank's GPU, with room for a second launch (a programmatic successor, or
+// another communicator). Each block waits for the blocks of its index, so more would hang.
+unsigned co_resident_blocks(const std::vector<device_handle>& all, const std::vector<int>& sharing) {
   int least = static_cast<int>(device_blocks);
-  for (const device_handle& h : all)
-    least = std::min(least, h.max_blocks / (2 * sharing[{h.uuid, h.uuid + sizeof h.uuid}]));
+  for (std::size_t i = 0; i < all.size(); ++i) least = std::min(least, all[i].max_blocks / (2 * sharing[i]));
   return static_cast<unsigned>(std::max(least, 0));
 }
 
 // The same for the fused kernels, by form. Rows need whole clusters of blocks, which the division keeps.
-fused_limits co_resident_fused(const std::vector<device_handle>& all) {
+fused_limits co_resident_fused(const std::vector<device_handle>& all, const std::vector<int>& sharing) {
   fused_limits limits;
   limits.clusters = true;
   for (int form = 0; form < 3; ++form) {
     std::vector<device_handle> as_if = all;
     for (device_handle& h : as_if) h.max_blocks = h.max_fused_blocks[form];
-    limits.blocks[form] = co_resident_blocks(as_if);
+    limits.blocks[form] = co_resident_blocks(as_if, sharing);
   }
   for (const device_handle& h : all) limits.clusters = limits.clusters && h.has_clusters != 0;
   return limits;
@@ -80,11 +85,15 @@ result communicator::connect_device() {
     XYL_TRY(peers_->exchange(&device_->handle(), handles.data(), sizeof(device_handle)));
     agreed = peers_->agree(device_->connect(handles, rank_));
   }
-  if (agreed.ok()) selection_.max_blocks = co_resident_blocks(handles);
-  if (agreed.ok()) fused_limits_ = co_resident_fused(handles);
-  on_one_gpu_ = std::all_of(handles.begin(), handles.end(), [&](const device_handle& h) {
-    return std::memcmp(h.uuid, handles[0].uuid, sizeof h.uuid) == 0;
-  });
+  if (agreed.ok()) {
+    const std::vector<int> sharing = ranks_on_same_gpu(handles);
+    selection_.max_blocks = co_resident_blocks(handles, sharing);
+    fused_limits_ = co_resident_fused(handles, sharing);
+    const bool is_shared = std::any_of(sharing.begin(), sharing.end(), [](int ranks) { return ranks > 1; });
+    const launch_overlap automatic = is_shared ? launch_overlap::late : launch_overlap::early;
+    on_one_gpu_ = std::all_of(sharing.begin(), sharing.end(), [&](int ranks) { return ranks == ranks_; });
+    device_->overlap(parameters_.overlap == launch_overlap::automatic ? automatic : parameters_.overlap);
+  }
   if (agreed.ok() && selection_.max_blocks == 0)
     agreed =
         error(xylSystemError, "too many ranks share one GPU: not one block of each fits on it at the same time");

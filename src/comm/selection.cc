@@ -75,12 +75,15 @@ std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wan
     case algorithm::two_shot:
       held = map.bulk_stride / 2 * ranks;
       break;  // a region holds a scattered and a gathered share
+    case algorithm::two_shot_packet:
+      held = map.packet_capacity() / 2 * ranks;
+      break;  // likewise
     case algorithm::ring:
       held = ranks * map.bulk_stride / (2 * ranks - 2) * ranks;
       break;  // a share per step
   }
   // Units are 16 bytes, and shares whole units.
-  const std::uint64_t whole = how == algorithm::packet || how == algorithm::one_shot ? 16 : 16 * ranks;
+  const std::uint64_t whole = has_shares(how) ? 16 * ranks : 16;
   const std::uint64_t bytes = std::max(whole, std::min(held, wanted_bytes) / whole * whole);
   return bytes / element_bytes;
 }

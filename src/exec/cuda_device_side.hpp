@@ -45,6 +45,7 @@ class cuda_device_side final : public device_side {
   result fused(const fused_launch& how, const fused_work& work, const call_record& record,
                xylStream_t stream) override;
   void wait_at_most(std::int64_t deadline_ns) override { deadline_ns_ = deadline_ns; }
+  void overlap(launch_overlap wanted) override;
   result drain() override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());
@@ -60,25 +61,34 @@ class cuda_device_side final : public device_side {
   result open_peer(const device_handle& peer, int p, std::byte*& workspace);
   std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
   static unsigned lanes_for(const kernel& k, std::uint64_t units);
-  // What every kernel that works with peers is given. cluster: blocks of a cluster; 1: there are none.
+  // What every kernel that works with peers is given. With an overlap it is scheduled when the launch before allows
+  // that, and must wait for that launch's end before it touches anything. cluster: blocks of a cluster; 1: none.
   template <class Arguments>
   result launch(const kernel& k, unsigned blocks, unsigned lanes, Arguments arguments, cudaStream_t stream,
-                unsigned cluster = 1) {
+                launch_overlap overlap = launch_overlap::none, unsigned cluster = 1) {
     arguments.host_control = host_control_;
     arguments.deadline_ns = static_cast<std::uint64_t>(deadline_ns_);
     arguments.what.map = map_;
     for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
+    arguments.overlap = overlap;
     void* list[] = {&arguments};
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {cluster, 1, 1};
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(blocks);
-    config.blockDim = dim3(lanes);
-    config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = cluster > 1 ? 1 : 0;
-    return cuda_result(cudaLaunchKernelExC(&config, k.function, list), "cudaLaunchKernelExC");
+    cudaLaunchAttribute attributes[2] = {};
+    cudaLaunchConfig_t shape{};
+    shape.gridDim = dim3(blocks);
+    shape.blockDim = dim3(lanes);
+    shape.stream = stream;
+    shape.attrs = attributes;
+    if (overlap != launch_overlap::none) {
+      cudaLaunchAttribute& early_start = attributes[shape.numAttrs++];
+      early_start.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      early_start.val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (cluster > 1) {
+      cudaLaunchAttribute& clusters = attributes[shape.numAttrs++];
+      clusters.id = cudaLaunchAttributeClusterDimension;
+      clusters.val.clusterDim = {cluster, 1, 1};
+    }
+    return cuda_result(cudaLaunchKernelExC(&shape, k.function, list), "cudaLaunchKernelExC");
   }
   template <class Arguments>
   void describe(Arguments& arguments, const void* send, void* recv, std::uint64_t count,
@@ -97,6 +107,7 @@ class cuda_device_side final : public device_side {
   const layout map_;
   std::int64_t deadline_ns_;
   int rank_ = -1;
+  launch_overlap overlap_ = launch_overlap::none;
   std::byte* workspace_ = nullptr;
   std::byte* registered_ = nullptr;        // this rank's host control page
   control_block* host_control_ = nullptr;  // the same as the device reaches it

@@ -60,7 +60,7 @@ result cuda_device_side::fused(const fused_launch& how, const fused_work& work, 
     fused_arguments<Capacity> arguments;
     describe(arguments, nullptr, nullptr, 0, record);
     arguments.work = work;
-    return launch(k, how.blocks, how.lanes, arguments, stream, work.is_clustered ? work.split : 1u);
+    return launch(k, how.blocks, how.lanes, arguments, stream, overlap_, work.is_clustered ? work.split : 1u);
   };
   switch (k.capacity) {
     case argument_capacity(2):

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 
+#include "base/parameters.hpp"
 #include "base/result.hpp"
 #include "exec/host_scale.hpp"
 #include "proto/algorithm.hpp"
@@ -86,6 +87,9 @@ class device_side {
   // Maps the workspaces of all ranks (handles in rank order). Fails, naming the peer, where memory cannot be
   // reached.
   virtual result connect(std::span<const device_handle> all, int rank) = 0;
+
+  // When launches from now on let the next one be scheduled (never `automatic`); `none` where the device cannot.
+  virtual void overlap(launch_overlap wanted) = 0;
 
   virtual const layout& map() const = 0;
   virtual memory_kind classify(const void* pointer) const = 0;

@@ -154,6 +154,15 @@ result cuda_device_side::connect(std::span<const device_handle> all, int rank) {
   return {};
 }
 
+// Programmatic launches: from compute capability 9.0 on, and captured into graphs by drivers from 12.3 on.
+void cuda_device_side::overlap(launch_overlap wanted) {
+  const device_scope scope(device_);
+  int major = 0, driver = 0;
+  const bool can = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_) == cudaSuccess &&
+                   cudaDriverGetVersion(&driver) == cudaSuccess && major >= 9 && driver >= 12030;
+  overlap_ = can ? wanted : launch_overlap::none;
+}
+
 memory_kind cuda_device_side::classify(const void* pointer) const {
   cudaPointerAttributes attributes;
   if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
@@ -174,9 +183,9 @@ memory_kind cuda_device_side::classify(const void* pointer) const {
 // What the protocol divides among its blocks: units of the message, or of a share of it.
 std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylDataType_t type,
                                                std::uint64_t count) const {
-  const std::uint64_t per_unit = (how.how == algorithm::packet ? 8 : 16) / facts_of(type)->bytes;
+  const std::uint64_t per_unit = (uses_packets(how.how) ? 8 : 16) / facts_of(type)->bytes;
   std::uint64_t units = units_of(count, per_unit);
-  if (how.how == algorithm::two_shot || how.how == algorithm::ring) units = units_of(units, map_.ranks);
+  if (has_shares(how.how)) units = units_of(units, map_.ranks);
   // Blocks begin at multiples of 128 bytes, so that no two of them touch the same line.
   return (units_of(units, how.blocks) + 7) / 8 * 8;
 }
@@ -211,7 +220,7 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
     arguments.what.record = record;
     arguments.what.rank = rank_;
     arguments.what.ranks = ranks;
-    return launch(k, how.blocks, lanes_for(k, units), arguments, stream);
+    return launch(k, how.blocks, lanes_for(k, units), arguments, stream, overlap_);
   };
   switch (k.capacity) {
     case argument_capacity(2):

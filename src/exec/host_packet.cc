@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "exec/host_packet.hpp"
 
-#include "proto/packet.hpp"
+#include "proto/two_shot_packet.hpp"
 
 namespace xyl {
 namespace {
@@ -12,8 +12,14 @@ bool run(host_space& s, const host_call& c, std::uint32_t divisor) {
   return packet_allreduce(s, c, reduction<portable_codec<T>, Operation>{divisor});
 }
 
+// Rarely chosen on processors: one function for any number of ranks will do.
+template <class T, class Operation>
+bool run_two_shot(host_space& s, const host_call& c, std::uint32_t divisor) {
+  return two_shot_packet_allreduce(s, c, reduction<portable_codec<T>, Operation>{divisor});
+}
+
 struct packet_table {
-  packet_function function[element_types::size][reduction_operations::size];
+  packet_function function[2][element_types::size][reduction_operations::size];
 };
 
 constexpr packet_table make_table() {
@@ -21,8 +27,10 @@ constexpr packet_table make_table() {
   element_types::for_each([&](auto type, int t) {
     reduction_operations::for_each([&](auto op, int o) {
       using T = typename decltype(type)::type;
-      if constexpr (element_traits<T>::is_integer || !decltype(op)::integers_only)
-        table.function[t][o] = run<T, typename decltype(op)::type>;
+      if constexpr (element_traits<T>::is_integer || !decltype(op)::integers_only) {
+        table.function[0][t][o] = run<T, typename decltype(op)::type>;
+        table.function[1][t][o] = run_two_shot<T, typename decltype(op)::type>;
+      }
     });
   });
   return table;
@@ -30,9 +38,9 @@ constexpr packet_table make_table() {
 
 }  // namespace
 
-packet_function host_packet_function(int type_index, int operation_index) {
+packet_function host_packet_function(bool two_shot, int type_index, int operation_index) {
   static constinit const packet_table table = make_table();
-  return table.function[type_index][operation_index];
+  return table.function[two_shot][type_index][operation_index];
 }
 
 }  // namespace xyl

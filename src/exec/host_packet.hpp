@@ -12,7 +12,7 @@ namespace xyl {
 using host_call = call<host_capacity>;
 using packet_function = bool (*)(host_space&, const host_call&, std::uint32_t divisor);
 
-// By dense indices of dispatch.hpp; nullptr for a bitwise operation on a floating-point type.
-packet_function host_packet_function(int type_index, int operation_index);
+// One-shot or two-shot. By dense indices of dispatch.hpp; nullptr for a bitwise operation on a floating-point type.
+packet_function host_packet_function(bool two_shot, int type_index, int operation_index);
 
 }  // namespace xyl

@@ -91,10 +91,6 @@ class together {
 
 bool run_host_transfers(host_space& s, host_wait& waits, const host_call& c, const std::vector<host_transfer>& all,
                         call_record& current) {
-  if (all.size() == 1) {
-    current = all[0].record;
-    return run_transfer(s, c, all[0].what, 0);
-  }
   return s.begin_pair() && together(s, waits, c, all, current).run();
 }
 

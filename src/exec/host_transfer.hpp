@@ -19,7 +19,7 @@ struct host_transfer {
 };
 
 // Returns when all are done; false if one gave up. current: where waits.describe_calls_by() points, kept to what is
-// being done. One transfer alone is the fastest way for it too.
+// being done.
 bool run_host_transfers(host_space& s, host_wait& waits, const host_call& c, const std::vector<host_transfer>& all,
                         call_record& current);
 

@@ -7,8 +7,13 @@
 
 namespace xyl {
 
-enum class algorithm : std::uint8_t { packet, one_shot, two_shot, ring };
-inline constexpr int algorithms = 4;
+enum class algorithm : std::uint8_t { packet, one_shot, two_shot, ring, two_shot_packet };
+inline constexpr int algorithms = 5;
+
+// Whether messages travel as packets, in units of 8 bytes.
+constexpr bool uses_packets(algorithm a) { return a == algorithm::packet || a == algorithm::two_shot_packet; }
+// Whether a message is cut into a share for each rank.
+constexpr bool has_shares(algorithm a) { return a != algorithm::packet && a != algorithm::one_shot; }
 
 constexpr const char* name_of(algorithm a) {
   switch (a) {
@@ -20,6 +25,8 @@ constexpr const char* name_of(algorithm a) {
       return "twoshot";
     case algorithm::ring:
       return "ring";
+    case algorithm::two_shot_packet:
+      return "twoshotpacket";
   }
   return "?";
 }

@@ -11,6 +11,18 @@
 
 namespace xyl {
 
+// Where the piece of rank p lies in the workspace that holds it.
+template <class S, class Call>
+XYL_FN std::uint64_t piece_offset(const S& s, const Call& c, int p, std::uint64_t bytes) {
+  const unsigned slot = c.map.slot(s.epoch());
+  const std::uint64_t region = c.map.bulk_offset(slot, static_cast<unsigned>(p));
+  if constexpr (is_single_lane<S>)
+    return bytes <= c.map.inline_bytes() ? c.map.inline_offset(slot, static_cast<unsigned>(p))
+                                         : region + c.map.place_widely(s.epoch(), bytes);
+  else
+    return region;
+}
+
 // One phase. Pushed: each piece is written into the workspace of the rank that gets it. Pulled (`pull`, where all
 // get the same piece): it is written once, into the sender's own, and everybody reads it there; the flags say when,
 // and the slot is used again no sooner than after the readers' next headers.
@@ -21,7 +33,7 @@ XYL_FN bool exchange_block(S& s, const Call& c, const movement& m, bool pull) {
   const unsigned in_grain = grain_of(c.input, m.input_stride), out_grain = grain_of(c.output, m.output_stride);
   // What fits beside the header comes with it.
   if constexpr (is_single_lane<S>) pull = pull && m.bytes > c.map.inline_bytes();
-  const auto staged = [&](int p) { return one_shot_offset(s, c, p, units * 16) + part.begin * 16; };
+  const auto staged = [&](int p) { return piece_offset(s, c, p, units * 16) + part.begin * 16; };
 
   if constexpr (!is_single_lane<S>) put_headers(s, c);
   if (m.sends(c.rank)) {

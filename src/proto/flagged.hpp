@@ -34,12 +34,15 @@ XYL_FN bool await_all(S& s, const Call& c, flag_family family, phase what) {
 // for. (Such a space puts with release and gets with acquire order, see launch boundaries in space.hpp.)
 template <class S, class Call>
 XYL_FN bool exchange_first_phase(S& s, const Call& c, flag_family family, phase what) {
+  sent(s);
   if constexpr (is_single_lane<S>) {
     put_headers(s, c);
     return check_headers(s, c);
   } else {
     post_all(s, c, family);
-    return s.all(check_headers(s, c) && await_all(s, c, family, what));
+    const bool good = s.all(check_headers(s, c) && await_all(s, c, family, what));
+    received(s);
+    return good;
   }
 }
 
@@ -132,6 +135,7 @@ XYL_FN bool ring_allreduce_block(S& s, const Call& c, const R& red) {
   put_headers(s, c);
   push_input(s, c, red, cut.of(behind(1)), staged(0), 1, 1);
   post(0);
+  sent(s);
   if (!s.all(check_headers(s, c))) return false;
   for (int step = 1; step < ranks; ++step) {
     if (!await(step - 1)) return false;

@@ -88,7 +88,8 @@ XYL_FN bool join(S& s) {
     return true;
 }
 
-// The first unit of this lane: loaded before begin(), so that the two trips to memory overlap.
+// The first unit of this lane: its trip to memory overlaps with the one of the epoch. Not before begin_early(): the
+// launch before may still be writing it.
 template <bool Whole, class S, class Call, class R>
 XYL_FN std::uint64_t first_packet(const S& s, const Call& c, const R&) {
   const range mine = part_of_block(s, units_of(c.count, R::per_word));
@@ -122,6 +123,8 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
     }
   }
 
+  sent(s);
+
   // Few peers and many lanes: each lane looks at the headers beside its packets. Else the lanes agree once, after
   // their first unit, so that the waits for headers and packets overlap. Either way nothing is stored before, and
   // the last lanes refuse what does not fit together: packets may never come then.
@@ -149,6 +152,7 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
       agreed = true;
     }
     if (good && u < mine.end) {
+      received(s);
 #pragma unroll
       for (int k = 0; k < R::per_word; ++k) acc[k] = red.finish(acc[k]);
       store_user<T, std::uint64_t, Whole>(c.output, u * R::per_word, c.count, out_aligned, R::codec::encode(acc));
@@ -159,8 +163,7 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
 
 template <bool Whole, class S, class Call, class R>
 XYL_FN bool packet_allreduce_of(S& s, const Call& c, const R& red) {
-  const std::uint64_t first_word = first_packet<Whole>(s, c, red);
-  const bool good = begin_early(s) && packet_allreduce_block<Whole>(s, c, red, first_word);
+  const bool good = begin_early(s) && packet_allreduce_block<Whole>(s, c, red, first_packet<Whole>(s, c, red));
   s.leave();
   return good;
 }

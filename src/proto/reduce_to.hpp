@@ -47,7 +47,7 @@ XYL_FN bool direct_reduce_block(S& s, const Call& c, const R& red, const reduce_
   const int ranks = R::ranks ? R::ranks : c.ranks;
   const std::uint64_t total = units_of(c.count, per_unit(red));
   const range mine = part_of_block(s, total);
-  const auto staged = [&](int p) { return one_shot_offset(s, c, p, total * 16) + mine.begin * 16; };
+  const auto staged = [&](int p) { return piece_offset(s, c, p, total * 16) + mine.begin * 16; };
   const auto for_rank = [&](int p) {
     return call_view<Call>(c, c.input + target.input_stride * static_cast<unsigned>(p), c.output);
   };

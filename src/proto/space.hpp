@@ -32,6 +32,10 @@
 //   a
 //                      header that is put behind data is the data's flag as well
 //   copy(to, from, n)  n bytes, for reductions over whole ranges (ranged_reduction in bulk.hpp)
+//   sent()             what this block sends first is on its way
+//   received()         something of the peers' blocks of this index has come: they run. Both are where a space may
+//   let
+//                      the next launch be scheduled; neither orders memory
 //   begin_early(), join()   begin() in two halves: epoch() after the first, the verdict by the second (see
 //   packet.hpp) part(total)        this block's part of [0, total), divided beforehand (part_of_block in
 //   partition.hpp)
@@ -72,6 +76,15 @@ template <class S>
 inline constexpr bool is_single_lane = requires {
   requires S::single_lane;
 };
+
+template <class S>
+XYL_FN void sent(S& s) {
+  if constexpr (requires { s.sent(); }) s.sent();
+}
+template <class S>
+XYL_FN void received(S& s) {
+  if constexpr (requires { s.received(); }) s.received();
+}
 
 template <class S>
 concept execution_space = requires(S& s, flag* f, const flag* cf, line* l, const line* const (&lines)[2],

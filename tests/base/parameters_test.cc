@@ -91,6 +91,9 @@ TEST(parameters, sizes_blocks_and_choices) {
   EXPECT_TRUE(read_good({"XYLEM_GPU=auto"}).use_gpu);
   EXPECT_TRUE(read_good({"XYLEM_DETERMINISTIC=1"}).deterministic);
   EXPECT_FALSE(read_good({"XYLEM_DETERMINISTIC=0"}).deterministic);
+  EXPECT_EQ(read_good({"XYLEM_OVERLAP=auto"}).overlap, launch_overlap::automatic);
+  EXPECT_EQ(read_good({"XYLEM_OVERLAP=none"}).overlap, launch_overlap::none);
+  EXPECT_EQ(read_good({"XYLEM_OVERLAP=early"}).overlap, launch_overlap::early);
   EXPECT_EQ(read_good({"XYLEM_ISA=auto"}).host_instructions, instruction_set::automatic);
   EXPECT_EQ(read_good({"XYLEM_ISA=baseline"}).host_instructions, instruction_set::baseline);
   EXPECT_EQ(read_good({"XYLEM_ISA=avx2"}).host_instructions, instruction_set::avx2);
@@ -107,6 +110,7 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_PACKET_BYTES", {"4KB", "1.5K", "1025G", "99999999999999999999"}},
       {"XYLEM_ONESHOT_BYTES", {"4 K", "1T"}},
       {"XYLEM_MAX_BLOCKS", {"0", "65", "1k", "4294967297"}},
+      {"XYLEM_OVERLAP", {"always", "0", "Early "}},
       {"XYLEM_DETERMINISTIC", {"2", "yes", "01"}},
       {"XYLEM_ISA", {"sse", "avx1024"}},
   };

@@ -7,7 +7,7 @@ namespace xyl {
 namespace {
 
 constexpr algorithm every_algorithm[] = {algorithm::packet, algorithm::one_shot, algorithm::two_shot,
-                                         algorithm::ring};
+                                         algorithm::ring, algorithm::two_shot_packet};
 
 // What a chunk needs of the workspace, from the protocols' own addressing.
 std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes) {
@@ -19,6 +19,8 @@ std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes
       return units * 16;  // of a bulk region
     case algorithm::two_shot:
       return 2 * share * 16;  // of a bulk region
+    case algorithm::two_shot_packet:
+      return 2 * ((bytes + 7) / 8 + map.ranks - 1) / map.ranks * sizeof(line) + map.header_bytes;
     case algorithm::ring:
       return (2 * map.ranks - 2) * share * 16;  // of all bulk regions of a slot
   }
@@ -34,7 +36,7 @@ TEST(selection, chunks_fit_the_workspace_for_any_number_of_ranks) {
           const layout map = layout::make(ranks, 1, std::max<std::uint64_t>(budget / 16, 64 * ranks), budget);
           const std::uint64_t elements = chunk_elements(how, map, ~0ull >> 1, element);
           ASSERT_GT(elements, 0u);
-          const std::uint64_t room = how == algorithm::packet ? map.packet_stride
+          const std::uint64_t room = uses_packets(how)        ? map.packet_stride
                                      : how == algorithm::ring ? map.bulk_stride * ranks
                                                               : map.bulk_stride;
           ASSERT_LE(bytes_needed(how, map, elements * element), room) << name_of(how) << " ranks " << ranks;

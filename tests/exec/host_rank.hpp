@@ -38,7 +38,8 @@ class host_rank : private host_parts, public host_space {
     const host_reduction ranged = this->ranged<Kind>(c.ranks);
     switch (how) {
       case protocol::packet:
-        return host_packet_function(type, op)(*this, c, ranged.divisor);
+      case protocol::two_shot_packet:
+        return host_packet_function(how == protocol::two_shot_packet, type, op)(*this, c, ranged.divisor);
       case protocol::one_shot:
         return one_shot_allreduce(*this, c, ranged);
       case protocol::two_shot:

@@ -103,8 +103,9 @@ int run(std::uint64_t largest, std::uint64_t smallest) {
                                  256 << 10, 512 << 10, 1 << 20,  2 << 20,  4 << 20,  16 << 20, 64 << 20};
   for (std::uint64_t bytes : sizes) {
     if (bytes < smallest || bytes > largest) continue;
-    for (algorithm how : {algorithm::packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring}) {
-      if (how == algorithm::packet && bytes > r.capacity(how)) continue;
+    for (algorithm how : {algorithm::packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring,
+                          algorithm::two_shot_packet}) {
+      if (uses_packets(how) && bytes > r.capacity(how)) continue;
       if (how == algorithm::ring && bytes < (256 << 10)) continue;
       std::vector<std::uint64_t> chunks{std::min(r.capacity(how), bytes)};
       if (bytes > (1 << 20))
@@ -118,9 +119,8 @@ int run(std::uint64_t largest, std::uint64_t smallest) {
           // Grids that cannot be good for this size are left out.
           const std::uint64_t of_block = bytes / blocks;
           const bool is_too_wide = of_block < 512 && blocks > 1;
-          const bool is_too_narrow = bytes < (1 << 20)
-                                         ? of_block > (how == algorithm::packet ? 16u << 10 : 256u << 10)
-                                         : blocks * 2 < r.most_blocks();
+          const bool is_too_narrow = bytes < (1 << 20) ? of_block > (uses_packets(how) ? 16u << 10 : 256u << 10)
+                                                       : blocks * 2 < r.most_blocks();
           if (is_too_wide || is_too_narrow) {
             if (r.rank() == 0) std::printf(" %8s", "-");
             continue;

@@ -14,7 +14,7 @@ namespace {
 cudaStream_t streams[2];
 
 constexpr algorithm all_algorithms[] = {algorithm::packet, algorithm::one_shot, algorithm::two_shot,
-                                        algorithm::ring};
+                                        algorithm::ring, algorithm::two_shot_packet};
 constexpr xylRedOp_t all_operations[] = {xylSum, xylProd, xylMax, xylMin, xylAvg, xylBitAnd, xylBitOr, xylBitXor};
 
 template <class F>
@@ -71,7 +71,7 @@ void eager_calls_on_two_streams(device_rank& r) {
   // Each call adds up the last one's result, so any overlap or reordering shows.
   const int calls = 6;
   for (int i = 0; i < calls; ++i)
-    r.all_reduce(all_algorithms[i % 4], 1 + i % 3, i == 0 ? in : out, out, 1000, 4, xylFloat32, xylSum,
+    r.all_reduce(all_algorithms[i % 5], 1 + i % 3, i == 0 ? in : out, out, 1000, 4, xylFloat32, xylSum,
                  streams[i % 2]);
   must(cudaDeviceSynchronize(), "synchronise");
   std::vector<float> got(1000);
@@ -108,13 +108,13 @@ void graphs_and_eager_calls_in_turns(device_rank& r) {
   must(cudaEventCreateWithFlags(&join, cudaEventDisableTiming), "event");
   const cudaGraphExec_t first = capture(streams[0], [&] {
     for (int i = 0; i < 5; ++i)
-      r.all_reduce(all_algorithms[i % 4], 2, i ? out : in, out, small, 4, xylFloat32, xylSum, streams[0]);
+      r.all_reduce(all_algorithms[i % 5], 2, i ? out : in, out, small, 4, xylFloat32, xylSum, streams[0]);
   });
   const cudaGraphExec_t second = capture(streams[0], [&] {
     must(cudaEventRecord(fork, streams[0]), "record");
     must(cudaStreamWaitEvent(streams[1], fork, 0), "wait");
     for (int i = 0; i < 4; ++i)
-      r.all_reduce(all_algorithms[3 - i], r.most_blocks(), i ? out : in, out, big, 4, xylFloat32, xylSum,
+      r.all_reduce(all_algorithms[4 - i], r.most_blocks(), i ? out : in, out, big, 4, xylFloat32, xylSum,
                    streams[i % 2]);
     must(cudaEventRecord(join, streams[1]), "record");
     must(cudaStreamWaitEvent(streams[0], join, 0), "wait");
@@ -126,7 +126,7 @@ void graphs_and_eager_calls_in_turns(device_rank& r) {
     const int kind = round % 3;
     const int calls = kind == 0 ? 5 : kind == 1 ? 4 : 1;
     if (kind == 2)
-      r.all_reduce(all_algorithms[round % 4], 3, in, out, big, 4, xylFloat32, xylSum, streams[0]);
+      r.all_reduce(all_algorithms[round % 5], 3, in, out, big, 4, xylFloat32, xylSum, streams[0]);
     else
       must(cudaGraphLaunch(kind == 0 ? first : second, streams[0]), "launch");
     must(cudaMemcpyAsync(got.data(), out, big * 4, cudaMemcpyDeviceToHost, streams[0]), "copy");

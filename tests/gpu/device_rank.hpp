@@ -53,6 +53,10 @@ class device_rank {
     MPI_Allgather(&side_->handle(), sizeof(device_handle), MPI_BYTE, all.data(), sizeof(device_handle), MPI_BYTE,
                   MPI_COMM_WORLD);
     must(side_->connect(all, rank_), "connect");
+    // Never automatic: these tests are run once for each way.
+    parameters p;
+    must(read_parameters(environ, p), "read_parameters");
+    side_->overlap(p.overlap == launch_overlap::automatic ? launch_overlap::late : p.overlap);
     int on_this_gpu = 0;
     int blocks = static_cast<int>(s.blocks);
     for (const device_handle& h : all) {
@@ -98,6 +102,8 @@ class device_rank {
         return map_.bulk_stride;
       case algorithm::two_shot:
         return map_.bulk_stride / 32 * 16 * n;
+      case algorithm::two_shot_packet:
+        return map_.packet_capacity() / 16 * 8 * n;
       case algorithm::ring:
         return n < 2 ? map_.bulk_stride : n * map_.bulk_stride / (2 * n - 2) / 16 * 16 * n;
     }

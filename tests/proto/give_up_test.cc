@@ -9,8 +9,8 @@
 namespace xyl::test {
 namespace {
 
-constexpr protocol every_protocol[] = {protocol::packet, protocol::one_shot, protocol::two_shot, protocol::ring,
-                                       protocol::barrier};
+constexpr protocol every_protocol[] = {protocol::packet, protocol::one_shot,        protocol::two_shot,
+                                       protocol::ring,   protocol::two_shot_packet, protocol::barrier};
 
 call_plan call_of(protocol how, unsigned blocks) {
   call_plan call;

@@ -15,9 +15,9 @@
 
 namespace xyl::test {
 
-enum class protocol { packet, one_shot, two_shot, ring, barrier };
-inline constexpr protocol all_reduces[] = {protocol::packet, protocol::one_shot, protocol::two_shot,
-                                           protocol::ring};
+enum class protocol { packet, one_shot, two_shot, ring, two_shot_packet, barrier };
+inline constexpr protocol all_reduces[] = {protocol::packet, protocol::one_shot, protocol::two_shot, protocol::ring,
+                                           protocol::two_shot_packet};
 
 inline const char* name_of(protocol p) {
   switch (p) {
@@ -29,6 +29,8 @@ inline const char* name_of(protocol p) {
       return "two_shot";
     case protocol::ring:
       return "ring";
+    case protocol::two_shot_packet:
+      return "two_shot_packet";
     case protocol::barrier:
       return "barrier";
   }
@@ -136,6 +138,9 @@ inline std::uint64_t largest_count(protocol how, const layout& map, std::uint64_
       break;
     case protocol::ring:
       bytes = ranks * map.bulk_stride / 16 / (2 * (ranks - 1)) * 16 * ranks;
+      break;
+    case protocol::two_shot_packet:
+      bytes = map.packet_capacity() / 16 * 8 * ranks;
       break;
     case protocol::barrier:
       break;

@@ -5,7 +5,7 @@
 
 #include "proto/flagged.hpp"
 #include "proto/kinds.hpp"
-#include "proto/packet.hpp"
+#include "proto/two_shot_packet.hpp"
 
 namespace xyl::test {
 
@@ -23,6 +23,8 @@ bool run_protocol(Space& s, const Call& c, protocol how) {
       return two_shot_allreduce(s, c, red);
     case protocol::ring:
       return ring_allreduce(s, c, red);
+    case protocol::two_shot_packet:
+      return two_shot_packet_allreduce(s, c, red);
     case protocol::barrier:
       return barrier(s, c);
   }

@@ -128,6 +128,7 @@ TEST(schedule, two_ranks) {
   for (const protocol how : all_reduces) expect_clean(2, 1, {{how, 5}, {how, 8}, {how, 3}});
   expect_clean(2, 1, {{protocol::barrier, 0}, {protocol::barrier, 0}, {protocol::barrier, 0}});
   expect_clean(2, 1, {{protocol::ring, 5}, {protocol::barrier, 0}, {protocol::one_shot, 8}});
+  expect_clean(2, 1, {{protocol::two_shot_packet, 5}, {protocol::packet, 2}, {protocol::two_shot_packet, 3}});
   expect_clean(2, 1, {{protocol::two_shot, 9}, {protocol::packet, 2}, {protocol::ring, 12}});
 }
 
@@ -138,7 +139,7 @@ TEST(schedule, two_ranks_of_two_lanes) {
 TEST(schedule, three_ranks) {
   expect_clean(3, 1, {{protocol::barrier, 0}, {protocol::barrier, 0}, {protocol::barrier, 0}});
   expect_clean(3, 1, {{protocol::packet, 1}, {protocol::barrier, 0}});
-  for (const protocol how : {protocol::one_shot, protocol::two_shot, protocol::ring})
+  for (const protocol how : {protocol::one_shot, protocol::two_shot, protocol::ring, protocol::two_shot_packet})
     expect_clean(3, 1, {{how, 9}});
   expect_clean(3, 1, {{protocol::ring, 5}, {protocol::two_shot, 5}, {protocol::ring, 12}});
 }
