@@ -63,7 +63,7 @@ result cuda_device_side::fused(const fused_launch& how, const fused_work& work, 
     block_shape shape;
     shape.lanes = how.lanes;
     shape.cluster = work.is_clustered ? work.split : 1u;
-    return launch(k, how.blocks, shape, arguments, stream);
+    return launch(k, how.blocks, shape, arguments, stream, overlap_);
   };
   switch (k.capacity) {
     case argument_capacity(2):

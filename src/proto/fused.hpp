@@ -74,6 +74,8 @@ XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
       }
     });
 
+  sent(s);
+
   bool good = join(s);
   good = good && check_headers(s, c);
   row_epilogue<S, Call, F, 1, J> epilogue(s, c, w, t);
@@ -93,9 +95,10 @@ XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
           good = reduce_packets<packet_batch, false>(s, c, F{}, p, ranks, line_of(row, v), own, x[j]);
       }
     });
+    if (good && !any) received(s);
+    any = true;
     good = epilogue.finish({row, token}, row_stage::sum, in, good, x);
     if (!good) return false;
-    any = true;
   }
   return any || s.all(good);
 }
