@@ -31,8 +31,6 @@ struct thread_block {
   epoch_t epoch = 0;    // of begin()
   bool healthy = true;  // of begin()
   std::vector<std::uint32_t> scratch = std::vector<std::uint32_t>(16384 / 2);  // see row_scratch() in proto/row.hpp
-  epoch_t epoch = 0;        // of begin()
-  bool healthy = true;      // of begin()
 };
 
 // What the blocks of one rank share. Workspaces are those of all ranks, in rank order.
