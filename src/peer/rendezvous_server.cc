@@ -212,6 +212,7 @@ void rendezvous_server::welcome(guest& one) {
     first_ = h.rank;
     began_ns_ = now_ns();
   }
+  most_ranks_ = std::max(most_ranks_, h.ranks);
   if (h.ranks != ranks_)
     return fail(
         error(xylInvalidUsage,
@@ -334,7 +335,7 @@ bool rendezvous_server::over() const {
     const bool all_gone =
         std::none_of(guests_.begin(), guests_.end(), [](const auto& g) { return g->channel != nullptr; });
     // Whoever was told closes its side. Who has not come yet can do so only before all had.
-    return tells_until_.passed() || (all_gone && (complete_ || told_ >= ranks_));
+    return tells_until_.passed() || (all_gone && (complete_ || told_ >= most_ranks_));
   }
   return complete_ && guests_.empty();
 }

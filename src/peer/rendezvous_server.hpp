@@ -76,7 +76,8 @@ class rendezvous_server {
   std::vector<private_fd> listeners_;
   std::vector<std::unique_ptr<guest>> guests_;
   deadline listeners_rest_ = deadline::in_ns(0);
-  int ranks_ = 0;  // unknown until the first has come
+  int ranks_ = 0;       // unknown until the first has come
+  int most_ranks_ = 0;  // where they differ: as many may still come to learn that
   int arrived_ = 0;
   int first_ = -1;         // which came first
   bool complete_ = false;  // all have come
