@@ -33,9 +33,10 @@ std::string mpi_version_text() {
 
 std::string description_of(xylComm_t comm) {
   std::size_t length = 0;
-  if (xylCommDescribe(comm, nullptr, &length) != xylSuccess) return {};
+  xylResult_t status = xylCommDescribe(comm, nullptr, &length);
   std::string text(length, '\0');
-  if (xylCommDescribe(comm, text.data(), &length) != xylSuccess) return {};
+  if (status == xylSuccess) status = xylCommDescribe(comm, text.data(), &length);
+  if (status != xylSuccess) abort_all(-1, xylGetLastError(comm));
   text.pop_back();
   return text;
 }
@@ -86,7 +87,7 @@ int run(int argc, char** argv) {
   const perf_options& options = facts.options;
 
   const process self = start_mpi(&argc, &argv, options);
-  std::string why = task->objection(self.ranks());
+  std::string why = options.collective.empty() ? "" : task->objection(self.ranks());
   if (!why.empty()) return leave(self, exit_usage, why);
   std::ofstream csv;
   std::ofstream json;
