@@ -76,6 +76,9 @@ for what in "fused --pattern fp8-token" "decode --layers 1 --fused"; do
   grep -q 'WRONG RESULT: ' "$folder/out.txt" || fail "$what: $(cat "$folder/out.txt")"
 done
 
+timeout 120 "$MPIRUN" -np 2 ./xylem-perf --describe >"$folder/out.txt" 2>&1 || fail "--describe: $(cat "$folder/out.txt")"
+grep -q '"rings"' "$folder/out.txt" || fail "--describe: $(cat "$folder/out.txt")"
+
 if perf 1 allreduce -b 4K -e 1K >"$folder/out.txt" 2>&1; then
   fail "-b 4K -e 1K was accepted"
 fi

@@ -220,6 +220,18 @@ xylResult_t xylCommCount(xylComm_t comm, int *count);
 xylResult_t xylCommUserRank(xylComm_t comm, int *rank);
 xylResult_t xylCommDevice(xylComm_t comm, int *device);
 
+/* Writes a description of comm to buffer: a JSON object, in UTF-8, ended by a zero byte. It says what was found (the
+ * ranks' processes, NUMA nodes and devices, the machine, the links between GPUs with where each number came from), what
+ * was chosen (the order of rings, the algorithm for each size, on host and device memory, and who says so), what else
+ * was considered with predicted times, and notes, such as why device memory is not used. All of it is the same on
+ * every rank but "this_rank" and the notes on its device, and stays the same while comm lives. "plan" can be edited and
+ * given to XYLEM_PLAN.
+ * *length: the bytes of buffer; set to the bytes that the text takes, the zero included. buffer NULL: only *length is
+ * set, whatever it was. A buffer that is too short becomes "" (if it has a byte), *length says what is needed, and
+ * xylInvalidArgument is returned. Not collective; also where communication has failed.
+ * Errors: xylInvalidArgument (length NULL, buffer too short, not a communicator), xylSystemError (no memory). */
+xylResult_t xylCommDescribe(xylComm_t comm, char *buffer, size_t *length);
+
 /* The collectives. What holds for all of them:
  *
  * Calls: every rank of the communicator calls the same function with the same count, type, operation and root, on
@@ -232,8 +244,9 @@ xylResult_t xylCommDevice(xylComm_t comm, int *device);
  * `stream` is ignored and not waited for. Device buffers: the work is enqueued on `stream`, may be captured into a
  * CUDA graph, and errors of it appear in xylCommGetAsyncError and in later calls. Arithmetic: 8- and 16-bit
  * floating-point types accumulate in fp32. All algorithms add in rank order and round once per element, except
- * that a ring (xylAllReduce with XYLEM_ALGO=ring only) adds in its own order and rounds after each rank. Results
- * in the 8-bit types that are too large, infinities included, become the largest finite value. Errors:
+ * that a ring (of xylAllReduce alone: where XYLEM_ALGO or XYLEM_PLAN says so, and of large messages between GPUs where
+ * it is predicted to be the fastest; never with XYLEM_DETERMINISTIC=1) adds in its own order and rounds after each rank.
+ * Results in the 8-bit types that are too large, infinities included, become the largest finite value. Errors:
  * xylInvalidArgument (NULL buffer with count > 0, buffer not aligned to its element, unknown type or operation,
  * bitwise operation on a floating-point type, root or peer that is no rank, host and device memory mixed, memory
  * of another device, count too large); xylInvalidUsage (the ranks' calls differ: nobody's output is touched);

@@ -7,6 +7,9 @@
 #include "xylem/xylem.h"
 #pragma GCC visibility pop
 
+#include <cstring>
+#include <string>
+
 #include "abi/grouped.hpp"
 
 using xyl::communicator;
@@ -74,6 +77,24 @@ xylResult_t xylCommGetAsyncError(xylComm_t comm, xylResult_t* error) {
 
 xylResult_t xylCommCount(xylComm_t comm, int* count) {
   return query(comm, "xylCommCount", count, [](communicator& c) { return c.ranks(); });
+}
+
+xylResult_t xylCommDescribe(xylComm_t comm, char* buffer, size_t* length) {
+  return on_communicator(comm, "xylCommDescribe", [&](communicator& c) -> result {
+    if (length == nullptr) return xyl::error(xylInvalidArgument, "xylCommDescribe: length is NULL");
+    std::string text;
+    XYL_TRY(c.describe(text));
+    const std::size_t room = *length;
+    *length = text.size() + 1;
+    if (buffer == nullptr) return {};
+    if (room < text.size() + 1) {
+      if (room > 0) buffer[0] = '\0';
+      return xyl::error(xylInvalidArgument, "xylCommDescribe: the text takes %zu bytes, the buffer has %zu",
+                        text.size() + 1, room);
+    }
+    std::memcpy(buffer, text.c_str(), text.size() + 1);
+    return {};
+  });
 }
 
 xylResult_t xylCommUserRank(xylComm_t comm, int* rank) {

@@ -35,8 +35,8 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   const bool scatters = r.what == collective::reduce_scatter;
   algorithm how = selection_.choose(selection_.device, bytes);
   // A ring is for everybody's result; a block for each rank is two-shot's first half.
-  if (r.what != collective::all_reduce && (how == algorithm::ring || (scatters && how == algorithm::two_shot)))
-    how = algorithm::one_shot;
+  if (r.what != collective::all_reduce) how = selection::without_ring(how);
+  if (scatters && how == algorithm::two_shot) how = algorithm::one_shot;
   if (r.what != collective::all_reduce && how == algorithm::two_shot_packet) how = algorithm::packet;
   std::uint64_t step = chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes);
   const int pieces = scatters ? ranks_ : 1;
@@ -54,7 +54,7 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
     }
     const unsigned blocks = selection_.blocks_for(how, chunk * element_bytes);
     if (r.what == collective::all_reduce) {
-      XYL_TRY(device_->all_reduce({how, blocks}, input, output, chunk, record, r.stream));
+      XYL_TRY(device_->all_reduce({how, blocks, seat_}, input, output, chunk, record, r.stream));
     } else {
       reduce_target now = target;
       if (op.scale && scatters) now.input_stride = chunk * element_bytes;
@@ -75,7 +75,7 @@ result communicator::move_device(const request& r) {
   const unsigned element_bytes = facts_of(r.type)->bytes;
   const std::uint64_t bytes = r.count * element_bytes;
   device_move how{move_form::direct, 1, movement_of(r, bytes)};
-  const algorithm like = selection_.choose(selection_.device, bytes);
+  const algorithm like = selection::without_ring(selection_.choose(selection_.device, bytes));
   std::uint64_t room = map.bulk_stride;
   if (uses_packets(like) || r.what == collective::barrier) {
     how.form = move_form::packet;

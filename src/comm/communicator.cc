@@ -66,11 +66,12 @@ result communicator::create(int ranks, int rank, const allgather_function& excha
 // Collective. Of all ranks, which are on this machine, together: launchers like to bind each to a processor of its
 // own.
 result communicator::choose_polls() {
-  cpu_set_t mine{}, together{};
+  host_facts mine{{}, ::getpid()};
+  cpu_set_t together{};
   // Stays empty on a machine with more processors than the set has room for.
-  if (::sched_getaffinity(0, sizeof mine, &mine) != 0) mine = {};
-  XYL_TRY(peers_->exchange(&mine, all_masks_.data(), sizeof mine));
-  for (const cpu_set_t& one : all_masks_) CPU_OR(&together, &together, &one);
+  if (::sched_getaffinity(0, sizeof mine.processors, &mine.processors) != 0) mine.processors = {};
+  XYL_TRY(peers_->exchange(&mine, hosts_.data(), sizeof mine));
+  for (const host_facts& one : hosts_) CPU_OR(&together, &together, &one.processors);
   const int processors = CPU_COUNT(&together);
   if (processors != 0 && ranks_ > processors) polls_before_yielding_ = crowded_polls;
   return {};
@@ -97,16 +98,6 @@ result communicator::connect_host(const layout& map) {
   reductions_ = &choose_host_reductions(parameters_.host_instructions);
   space_ = std::make_unique<host_space>(*waits_, own);
   control_ = std::make_unique<control_allgather>(std::move(boards), rank_, *waits_);
-  return {};
-}
-
-result communicator::agree_on_selection() {
-  selection_ = selection::defaults(ranks_, parameters_, selection_.max_blocks);
-  XYL_TRY(peers_->exchange(&selection_, all_selections_.data(), sizeof selection_));
-  selection_ = all_selections_[0];
-  if (!selection_.plausible(static_cast<std::uint32_t>(ranks_)))
-    return error(xylInvalidUsage, "the allgather delivered something else than rank 0's choice of algorithms");
-  selection_hash_ = selection_.hash();
   return {};
 }
 

@@ -17,6 +17,7 @@
 #include "comm/control_allgather.hpp"
 #include "comm/fused_shape.hpp"
 #include "comm/operations.hpp"
+#include "comm/planning.hpp"
 #include "comm/request.hpp"
 #include "comm/selection.hpp"
 #include "exec/device_memory_check.hpp"
@@ -64,6 +65,9 @@ class communicator {
   void abort();
   xylResult_t async_error() const;
 
+  // JSON: what was found and chosen, and why.
+  result describe(std::string& out) const;
+
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   int device() const { return device_ ? device_number_ : -1; }
@@ -73,15 +77,19 @@ class communicator {
       : ranks_(ranks),
         rank_(rank),
         parameters_(p),
-        all_selections_(static_cast<std::size_t>(ranks)),
+        all_choices_(static_cast<std::size_t>(ranks)),
         devices_(static_cast<std::size_t>(ranks)),
-        all_masks_(static_cast<std::size_t>(ranks)) {}
+        hosts_(static_cast<std::size_t>(ranks)) {}
 
   control_block& own_control() { return *reinterpret_cast<control_block*>(peers_->workspace(rank_)); }
   result choose_polls();
   result connect_host(const layout& map);
   result connect_device(std::optional<int> wanted);
+  // See communicator_plan.cc.
   result agree_on_selection();
+  result make_choice(agreed_choice& mine);
+  result accept(const agreed_choice& agreed);
+  result share_description();
 
   void begin_host_call(const request& r, int operation);
   result reduce_host(const request& r, const chosen_operation& op);
@@ -116,9 +124,12 @@ class communicator {
   selection selection_{};
   std::uint64_t selection_hash_ = 0;
   // Room for exchanges, there before the first of them: a rank without memory must still come to the others.
-  std::vector<selection> all_selections_;
+  std::vector<agreed_choice> all_choices_;
   std::vector<std::int32_t> devices_;
-  std::vector<cpu_set_t> all_masks_;
+  std::vector<host_facts> hosts_;
+  std::vector<device_handle> device_handles_;  // empty without devices
+  ring_seat seat_;                             // in the plan's ring
+  std::string description_;                    // of all ranks; see description.hpp
   int polls_before_yielding_ = wait_limits{}.polls_before_yielding;
 
   std::unique_ptr<peer_group> peers_;

@@ -74,6 +74,8 @@ result communicator::connect_device(std::optional<int> wanted) {
     return {};
   }
   device_number_ = mine;
+  // Meanwhile: the devices take longer.
+  if (rank_ == 0 && parameters_.topology_file.empty()) (void)topo::this_machine();
 
   const layout map = layout::make(static_cast<std::uint32_t>(ranks_), device_blocks, device_packet_bytes,
                                   device_bulk_bytes, device_message_bytes);
@@ -81,7 +83,8 @@ result communicator::connect_device(std::optional<int> wanted) {
   result made = device_side::create(mine, map, peers_->workspace(rank_), page, parameters_.timeout_ns, device_);
   result agreed = peers_->agree(std::move(made));
 
-  std::vector<device_handle> handles(static_cast<std::size_t>(ranks_));
+  device_handles_.resize(static_cast<std::size_t>(ranks_));
+  std::vector<device_handle>& handles = device_handles_;
   if (agreed.ok()) {
     XYL_TRY(peers_->exchange(&device_->handle(), handles.data(), sizeof(device_handle)));
     agreed = peers_->agree(device_->connect(handles, rank_));
@@ -113,6 +116,7 @@ result communicator::connect_device(std::optional<int> wanted) {
     if (device_) device_->disconnect();
     XYL_TRY(peers_->agree({}));
     device_.reset();
+    device_handles_.clear();
     log_line(log_level::warn, rank_, "device memory cannot be used: %s; host memory still works",
              no_device_reason_.c_str());
   }

@@ -13,17 +13,38 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks) {
   selection s;
   std::memset(&s, 0, sizeof s);
   // A tiny one-shot message travels in the line of its header: packets, at twice the bytes, have nothing to add.
-  s.host = {0, 0, 64 << 10, 256 << 10, 0, 0, 0, 0};
+  const auto thresholds = [](std::uint64_t packet, std::uint64_t two_shot_packet, std::uint64_t one_shot,
+                             std::uint64_t chunk) {
+    limits l;
+    std::memset(&l, 0, sizeof l);
+    l.packet_bytes = packet;
+    l.two_shot_packet_bytes = two_shot_packet;
+    l.one_shot_bytes = one_shot;
+    l.chunk_bytes = chunk;
+    return l;
+  };
+  const auto per_block = [&s](std::uint64_t packet, std::uint64_t two_shot_packet, std::uint64_t one_shot) {
+    s.device.packet_bytes_per_block = packet;
+    s.device.two_shot_packet_bytes_per_block = two_shot_packet;
+    s.device.one_shot_bytes_per_block = one_shot;
+    s.device.other_bytes_per_block = 1;
+  };
+  s.host = thresholds(0, 0, 64 << 10, 256 << 10);
   // Measured with several ranks on one GPU. Packets cost twice the bytes to every peer, one-shot once; the more
   // peers, the sooner a share for each is better.
-  if (ranks <= 2)
-    s.device = {208 << 10, 512 << 10, UINT64_MAX, 8 << 20, 2 << 10, 8 << 10, 4 << 10, 1};
-  else if (ranks <= 4)
-    s.device = {64 << 10, 512 << 10, 0, 8 << 20, 1 << 10, 4 << 10, 4 << 10, 1};
-  else
-    s.device = {32 << 10, 256 << 10, 0, 8 << 20, 1 << 10, 2 << 10, 4 << 10, 1};
+  if (ranks <= 2) {
+    s.device = thresholds(208 << 10, 512 << 10, UINT64_MAX, 8 << 20);
+    per_block(2 << 10, 8 << 10, 4 << 10);
+  } else if (ranks <= 4) {
+    s.device = thresholds(64 << 10, 512 << 10, 0, 8 << 20);
+    per_block(1 << 10, 4 << 10, 4 << 10);
+  } else {
+    s.device = thresholds(32 << 10, 256 << 10, 0, 8 << 20);
+    per_block(1 << 10, 2 << 10, 4 << 10);
+  }
   // Whoever sets a threshold chooses between the one-shot forms and two-shot.
   if (p.packet_bytes || p.one_shot_bytes) s.device.two_shot_packet_bytes = 0;
+  if (p.packet_bytes || p.one_shot_bytes || p.forced_algorithm) s.host.from = s.device.from = origin::variable;
   if (p.packet_bytes) s.host.packet_bytes = s.device.packet_bytes = *p.packet_bytes;
   if (p.one_shot_bytes) s.host.one_shot_bytes = s.device.one_shot_bytes = *p.one_shot_bytes;
   s.ranks = static_cast<std::uint32_t>(ranks);
@@ -35,10 +56,56 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks) {
 algorithm selection::choose(const limits& of, std::uint64_t bytes) const {
   if (ranks == 1) return algorithm::one_shot;  // a copy; the others need a peer
   if (forced != automatic) return static_cast<algorithm>(forced);
+  for (std::uint32_t i = 0; i < of.ranges; ++i)
+    if (bytes <= of.by_size[i].up_to_bytes) return static_cast<algorithm>(of.by_size[i].how);
   if (bytes <= of.packet_bytes) return algorithm::packet;
   if (bytes <= of.two_shot_packet_bytes) return algorithm::two_shot_packet;
   if (bytes <= of.one_shot_bytes) return algorithm::one_shot;
   return algorithm::two_shot;
+}
+
+bool selection::set_ranges(limits& of, std::span<const range> wanted, origin from) {
+  if (wanted.empty() || wanted.size() > most_ranges || wanted.back().up_to_bytes != UINT64_MAX) return false;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (wanted[i].how >= static_cast<std::uint64_t>(algorithms) ||
+        (i > 0 && wanted[i].up_to_bytes <= wanted[i - 1].up_to_bytes))
+      return false;
+  std::copy(wanted.begin(), wanted.end(), of.by_size);
+  of.ranges = static_cast<std::uint32_t>(wanted.size());
+  of.from = from;
+  return true;
+}
+
+std::vector<selection::range> selection::ranges_of(const limits& of) const {
+  std::vector<std::uint64_t> ends = {of.packet_bytes, of.two_shot_packet_bytes, of.one_shot_bytes, UINT64_MAX};
+  for (std::uint32_t i = 0; i < of.ranges; ++i) ends.push_back(of.by_size[i].up_to_bytes);
+  std::sort(ends.begin(), ends.end());
+  std::vector<range> all;
+  for (std::uint64_t end : ends) {
+    if (end == 0) continue;
+    const auto how = static_cast<std::uint64_t>(choose(of, end));
+    if (!all.empty() && all.back().how == how)
+      all.back().up_to_bytes = end;
+    else
+      all.push_back({end, how});
+  }
+  return all;
+}
+
+const char* name_of(selection::origin from) {
+  switch (from) {
+    case selection::origin::defaults:
+      return "measured defaults of the library";
+    case selection::origin::variable:
+      return "XYLEM_* variables";
+    case selection::origin::plan_file:
+      return "XYLEM_PLAN";
+    case selection::origin::cache:
+      return "measured on this machine";
+    case selection::origin::model:
+      return "predicted from the topology";
+  }
+  return "?";
 }
 
 unsigned selection::blocks_for(algorithm how, std::uint64_t bytes) const {
@@ -71,6 +138,12 @@ std::uint64_t selection::hash() const {
 }
 
 bool selection::plausible(std::uint32_t of_ranks) const {
+  for (const limits* of : {&host, &device}) {
+    if (of->from > origin::model) return false;
+    limits copy;
+    if (of->ranges != 0 && (of->ranges > most_ranges || !set_ranges(copy, {of->by_size, of->ranges}, of->from)))
+      return false;
+  }
   return ranks == of_ranks && (forced == automatic || forced < static_cast<std::uint32_t>(algorithms)) &&
          host.chunk_bytes != 0 && device.chunk_bytes != 0 && reserved == 0;
 }

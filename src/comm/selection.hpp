@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which algorithm, in chunks of what size, on how many blocks. Rank 0 fills the table from its environment and from
-// measured defaults; everyone uses rank 0's copy, and its hash is in every call's fingerprint. The choice depends
-// on the memory kind and the size of the message alone.
+// Which algorithm, in chunks of what size, on how many blocks. Rank 0 fills the table from its environment, from
+// measured defaults and from the plan of the machine; everyone uses rank 0's copy, and its hash, in which that of
+// the plan is, is in every call's fingerprint. The choice depends on the memory kind and the size of the message
+// alone.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "base/parameters.hpp"
 #include "proto/algorithm.hpp"
@@ -15,6 +18,16 @@ namespace xyl {
 
 struct selection {
   static constexpr std::uint32_t automatic = 255;
+  static constexpr std::uint32_t most_ranges = 16;
+
+  // Who says where the algorithms change. defaults: measured where the library is made; cache: measured on this
+  // machine; model: the plan's predicted times.
+  enum class origin : std::uint32_t { defaults, variable, plan_file, cache, model };
+  struct range {
+    std::uint64_t up_to_bytes;  // inclusive
+    std::uint64_t how;          // algorithm
+    bool operator==(const range&) const = default;
+  };
 
   // For one kind of memory. Sizes in bytes of the whole message; larger ones use two-shot.
   struct limits {
@@ -27,6 +40,10 @@ struct selection {
     std::uint64_t two_shot_packet_bytes_per_block;
     std::uint64_t one_shot_bytes_per_block;
     std::uint64_t other_bytes_per_block;
+    // If there are ranges, they count instead of the three thresholds; sizes rise, and the last has the largest.
+    std::uint32_t ranges;
+    origin from;
+    range by_size[most_ranges];
   };
   limits host;
   limits device;
@@ -34,17 +51,26 @@ struct selection {
   std::uint32_t forced;      // an algorithm, or `automatic`
   std::uint32_t max_blocks;  // device: co-resident on every rank
   std::uint32_t reserved;
+  std::uint64_t plan;  // hash of the plan table; 0: none
 
   // blocks: the most that are co-resident on every rank (device), 0 without devices.
   static selection defaults(int ranks, const parameters& p, unsigned blocks);
 
   algorithm choose(const limits& of, std::uint64_t bytes) const;
+  // For what a ring does not do: a ring that was chosen as such is made two-shot.
+  static algorithm without_ring(algorithm how) { return how == algorithm::ring ? algorithm::two_shot : how; }
+  // What choose() amounts to.
+  std::vector<range> ranges_of(const limits& of) const;
+  // False, and nothing changes: the ranges do not rise to the largest size, or are too many.
+  [[nodiscard]] static bool set_ranges(limits& of, std::span<const range> wanted, origin from);
   // The blocks that `bytes` of a chunk are spread over.
   unsigned blocks_for(algorithm how, std::uint64_t bytes) const;
   std::uint64_t hash() const;
   // Whether this can be what a rank of `of_ranks` filled in: it came through the caller's allgather.
   bool plausible(std::uint32_t of_ranks) const;
 };
+
+const char* name_of(selection::origin from);
 
 // The most elements of one chunk: what the workspace holds and what the table says. A multiple of whole units.
 std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes);

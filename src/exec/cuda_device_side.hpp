@@ -44,6 +44,7 @@ class cuda_device_side final : public device_side {
                        xylStream_t stream) override;
   result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) override;
   void overlap(launch_overlap wanted) override;
+  launch_overlap overlap() const override { return overlap_; }
   result copy(void* to, const void* from, std::size_t bytes, xylStream_t stream) override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());

@@ -34,7 +34,9 @@ struct device_handle {
   std::int32_t max_blocks;           // co-resident blocks of the most demanding kernel on the whole device
   std::int32_t max_fused_blocks[3];  // the same of the fused kernels, by form
   std::int32_t has_clusters;         // of the most blocks that may share a row
-  std::uint8_t ipc[64];              // cudaIpcMemHandle_t
+  std::int32_t pci_domain, pci_bus, pci_device;
+  std::int32_t sm;       // compute capability: 10 * major + minor
+  std::uint8_t ipc[64];  // cudaIpcMemHandle_t
 };
 
 enum class memory_kind : std::uint8_t { host, device, other_device };
@@ -43,6 +45,7 @@ enum class memory_kind : std::uint8_t { host, device, other_device };
 struct device_launch {
   algorithm how;
   unsigned blocks;
+  ring_seat ring = {};
 };
 
 struct fused_launch {
@@ -92,6 +95,8 @@ class device_side {
 
   // When launches from now on let the next one be scheduled (never `automatic`); `none` where the device cannot.
   virtual void overlap(launch_overlap wanted) = 0;
+  // What it came to.
+  virtual launch_overlap overlap() const = 0;
 
   virtual const layout& map() const = 0;
   virtual memory_kind classify(const void* pointer) const = 0;

@@ -96,6 +96,10 @@ result cuda_device_side::initialise(std::byte* host_control, std::size_t host_by
   cudaDeviceProp properties;
   XYL_TRY(cuda_result(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties"));
   std::memcpy(handle_.uuid, &properties.uuid, sizeof handle_.uuid);
+  handle_.pci_domain = properties.pciDomainID;
+  handle_.pci_bus = properties.pciBusID;
+  handle_.pci_device = properties.pciDeviceID;
+  handle_.sm = 10 * properties.major + properties.minor;
   process_token process;
   XYL_TRY(current_process(process));
   std::memcpy(handle_.process, process.data(), sizeof handle_.process);
@@ -214,6 +218,7 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
     arguments.what.record = record;
     arguments.what.rank = rank_;
     arguments.what.ranks = ranks;
+    arguments.what.ring = how.ring;
     return launch(k, how.blocks, shape_of(k, units, map_.ranks), arguments, stream, overlap_);
   };
   switch (k.capacity) {

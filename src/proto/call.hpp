@@ -57,6 +57,19 @@ constexpr std::uint64_t fingerprint(const call_record& r) {
   return r.more == 0 ? mixed : mix64(mixed ^ r.more);
 }
 
+// Where a rank sits in the ring that a ring allreduce follows; all ranks must have seats of the same ring. Unset,
+// the ring goes in rank order.
+struct ring_seat {
+  std::int32_t place = -1;  // 0 .. ranks - 1: also the number of the share that this rank finishes
+  std::int32_t next = -1;   // ranks
+  std::int32_t previous = -1;
+
+  XYL_FN constexpr bool is_set() const { return place >= 0; }
+  static XYL_FN constexpr ring_seat in_rank_order(std::int32_t rank, std::int32_t ranks) {
+    return {rank, rank + 1 < ranks ? rank + 1 : 0, rank > 0 ? rank - 1 : ranks - 1};
+  }
+};
+
 // Capacity: the most ranks the struct has room for.
 template <int Capacity>
 struct call {
@@ -68,6 +81,7 @@ struct call {
   std::uint64_t fingerprint = 0;
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
+  ring_seat ring;
   layout map;
   std::byte* workspace[Capacity] = {};  // every rank's workspace, as this rank reaches it
   call_record record;                   // of the whole call

@@ -104,13 +104,15 @@ XYL_FN bool two_shot_allreduce_block(S& s, const Call& c, const R& red) {
 
 // Ring, of two ranks or more: 2 (ranks - 1) steps, each with staging and a flag of its own, so that no step waits
 // for a credit. In the first half a share travels the ring and is added to; it starts at the rank after its owner
-// and ends at its owner (share p is finished by rank p). In the second half the finished shares travel on.
+// and ends at its owner (share p is finished by the rank at place p). In the second half the finished shares travel
+// on.
 template <class S, class Call, class R>
 XYL_FN bool ring_allreduce_block(S& s, const Call& c, const R& red) {
   const epoch_t e = s.epoch();
   const int ranks = c.ranks;
-  const int next = c.rank + 1 < ranks ? c.rank + 1 : 0;
-  const int previous = c.rank > 0 ? c.rank - 1 : ranks - 1;
+  const ring_seat seat = c.ring.is_set() ? c.ring : ring_seat::in_rank_order(c.rank, ranks);
+  const int next = seat.next, previous = seat.previous;
+  const int hop = next > c.rank ? next - c.rank : next - c.rank + ranks;
   const std::uint64_t total = units_of(c.count, per_unit(red));
   const std::uint64_t share = part_of(total, static_cast<unsigned>(ranks), 0).size();
   const shares cut{share, total, part_of_block(s, share)};
@@ -130,10 +132,10 @@ XYL_FN bool ring_allreduce_block(S& s, const Call& c, const R& red) {
           e, waiting{previous, phase::ring});
     return s.all(good);
   };
-  const auto behind = [&](int distance) { return (c.rank - distance + 2 * ranks) % ranks; };
+  const auto behind = [&](int distance) { return (seat.place - distance + 2 * ranks) % ranks; };
 
   put_headers(s, c);
-  push_input(s, c, red, cut.of(behind(1)), staged(0), 1, 1);
+  push_input(s, c, red, cut.of(behind(1)), staged(0), hop, hop);
   post(0);
   sent(s);
   if (!s.all(check_headers(s, c))) return false;

@@ -31,6 +31,16 @@ std::string mpi_version_text() {
   return std::string(text).substr(0, std::strcspn(text, ",\r\n"));
 }
 
+std::string description_of(xylComm_t comm) {
+  std::size_t length = 0;
+  xylResult_t status = xylCommDescribe(comm, nullptr, &length);
+  std::string text(length, '\0');
+  if (status == xylSuccess) status = xylCommDescribe(comm, text.data(), &length);
+  if (status != xylSuccess) abort_all(-1, xylGetLastError(comm));
+  text.pop_back();
+  return text;
+}
+
 // One thread's share of the run, which ends with its communicators. Failures end all processes.
 void run_team(const process& self, crew& threads, int thread, int devices, const perf_options& options,
               const std::vector<xylComm_t>& comms, perf_task& task, std::ofstream& csv) {
@@ -77,7 +87,7 @@ int run(int argc, char** argv) {
   const perf_options& options = facts.options;
 
   const process self = start_mpi(&argc, &argv, options);
-  std::string why = task->objection(self.ranks());
+  std::string why = options.collective.empty() ? "" : task->objection(self.ranks());
   if (!why.empty()) return leave(self, exit_usage, why);
   std::ofstream csv;
   std::ofstream json;
@@ -115,6 +125,12 @@ int run(int argc, char** argv) {
     devices = 0;
   }
 
+  if (options.describe && self.speaks()) std::fputs(description_of(comms.front()).c_str(), stdout);
+  if (options.collective.empty()) {
+    destroy_unused();
+    MPI_Finalize();
+    return 0;
+  }
   facts.device_memory = devices > 0;
   facts.mpi_version = mpi_version_text();
   facts.places = gather_places(self, devices);

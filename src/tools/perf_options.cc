@@ -27,7 +27,10 @@ command_line_outcome read_command_line(int argc, const char* const* argv, std::s
       "one process per rank: mpirun -np 4 xylem-perf allreduce -b 8 -e 16M",
       "xylem-perf");
   app.set_version_flag("--version", version);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
+  app.add_flag("--describe", out.describe,
+               "Print how the ranks would communicate (JSON: machine, links, plan, algorithms by size); without\n"
+               "anything to measure, print that alone");
   std::vector<std::pair<CLI::App*, contradiction>> added;
   for (const subcommand& s : subcommands) {
     CLI::App* sub = app.add_subcommand(s.name, s.help);
@@ -50,9 +53,6 @@ command_line_outcome read_command_line(int argc, const char* const* argv, std::s
   }
   try {
     app.parse(argc, argv);
-  } catch (const CLI::RequiredError&) {
-    refuse("measure what? There is " + names);
-    return outcome;
   } catch (const CLI::ExtrasError&) {
     // The first word that nothing wanted; CLI11 would list it after the words that follow it.
     const std::vector<std::string> unwanted = app.remaining(true);
@@ -71,6 +71,7 @@ command_line_outcome read_command_line(int argc, const char* const* argv, std::s
     }
     return outcome;
   }
+  if (app.get_subcommands().empty() && !out.describe) refuse("measure what? There is " + names);
   for (const auto& [sub, find_contradiction] : added) {
     if (!sub->parsed()) continue;
     out.collective = sub->get_name();

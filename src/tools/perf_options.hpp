@@ -19,7 +19,8 @@ enum class memory_choice { automatic, host, device };
 inline constexpr int all_roots = -1;
 
 struct perf_options {
-  std::string collective;  // or another subcommand
+  std::string collective;  // or another subcommand; empty: nothing is measured
+  bool describe = false;
   std::uint64_t least_bytes = 8;
   std::uint64_t most_bytes = 16ull << 20;
   std::uint64_t step_factor = 2;  // 1: add step_bytes instead

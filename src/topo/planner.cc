@@ -91,28 +91,6 @@ void choose(const plan_request& request, collective_plan& c, std::vector<std::st
   }
 }
 
-result check_override(const plan_override& o, std::size_t ranks) {
-  for (const auto& ring : o.rings) {
-    const std::set<int> distinct(ring.begin(), ring.end());
-    if (ring.size() != ranks || distinct.size() != ranks || *distinct.begin() != 0 ||
-        *distinct.rbegin() != static_cast<int>(ranks) - 1)
-      return error(xylInvalidUsage, "a ring of the plan file does not name each of the ranks 0 to %zu once",
-                   ranks - 1);
-  }
-  if (o.rings.size() > most_rings)
-    return error(xylInvalidUsage, "the plan file has %zu rings; at most %zu are possible", o.rings.size(),
-                 most_rings);
-  for (const auto& [what, ranges] : o.thresholds) {
-    bool rising = !ranges.empty() && ranges.back().up_to_bytes == largest;
-    for (std::size_t i = 1; i < ranges.size(); ++i)
-      rising = rising && ranges[i - 1].up_to_bytes < ranges[i].up_to_bytes;
-    if (!rising)
-      return error(xylInvalidUsage, "the thresholds of %s in the plan file do not rise, or do not cover all sizes",
-                   name_of(what));
-  }
-  return {};
-}
-
 void prescribe_rings(const fabric& f, const plan_override& o, ring_set& rings) {
   if (o.rings.empty()) return;
   std::vector<std::uint16_t> member_of_rank(f.members());
@@ -184,6 +162,28 @@ void describe_staging(const fabric& f, plan& p) {
 }
 
 }  // namespace
+
+result check_override(const plan_override& o, std::size_t ranks) {
+  for (const auto& ring : o.rings) {
+    const std::set<int> distinct(ring.begin(), ring.end());
+    if (ring.size() != ranks || distinct.size() != ranks || *distinct.begin() != 0 ||
+        *distinct.rbegin() != static_cast<int>(ranks) - 1)
+      return error(xylInvalidUsage, "a ring of the plan file does not name each of the ranks 0 to %zu once",
+                   ranks - 1);
+  }
+  if (o.rings.size() > most_rings)
+    return error(xylInvalidUsage, "the plan file has %zu rings; at most %zu are possible", o.rings.size(),
+                 most_rings);
+  for (const auto& [what, ranges] : o.thresholds) {
+    bool rising = !ranges.empty() && ranges.back().up_to_bytes == largest;
+    for (std::size_t i = 1; i < ranges.size(); ++i)
+      rising = rising && ranges[i - 1].up_to_bytes < ranges[i].up_to_bytes;
+    if (!rising)
+      return error(xylInvalidUsage, "the thresholds of %s in the plan file do not rise, or do not cover all sizes",
+                   name_of(what));
+  }
+  return {};
+}
 
 plan_request one_rank_per_gpu(const graph& g) {
   plan_request request;

@@ -38,6 +38,9 @@ struct plan_request {
   cost_constants constants;
 };
 
+// Errors (xylInvalidUsage): what is prescribed does not fit so many ranks.
+[[nodiscard]] result check_override(const plan_override& o, std::size_t ranks);
+
 // One rank on each GPU, in the order of graph::gpus().
 [[nodiscard]] plan_request one_rank_per_gpu(const graph& g);
 

@@ -98,21 +98,29 @@ T input_element(std::uint64_t seed, int rank, std::uint64_t i) {
   }
 }
 
-// What element i of `count` must be on every rank.
+inline ring_seat seat_in(const std::vector<int>& ring, int rank) {
+  const auto ranks = static_cast<int>(ring.size());
+  const auto place = static_cast<int>(std::find(ring.begin(), ring.end(), rank) - ring.begin());
+  return {place, ring[static_cast<unsigned>((place + 1) % ranks)],
+          ring[static_cast<unsigned>((place + ranks - 1) % ranks)]};
+}
+
+// What element i of `count` must be on every rank. order: of the ring's ranks; empty: rank order.
 template <class Kind>
 typename Kind::element expected_element(protocol how, std::uint64_t seed, int ranks, std::uint64_t i,
-                                        std::uint64_t count) {
+                                        std::uint64_t count, const std::vector<int>& order = {}) {
   using T = typename Kind::element;
   using traits = element_traits<T>;
   using accumulator = typename traits::accumulator;
-  // The ring adds share p from rank p + 1 on, through the wire type; the others add from rank 0 on.
+  // The ring adds share p from place p + 1 on, through the wire type; the others add from rank 0 on.
   const std::uint64_t per_unit = 16 / sizeof(T);
   const std::uint64_t share = (((count + per_unit - 1) / per_unit) + static_cast<unsigned>(ranks) - 1) / ranks;
   const bool ring = how == protocol::ring;
   const int first = ring ? static_cast<int>(i / per_unit / share + 1) % ranks : 0;
-  accumulator sum = traits::decode(input_element<T>(seed, first, i));
+  const auto at = [&](int place) { return ring && !order.empty() ? order[static_cast<unsigned>(place)] : place; };
+  accumulator sum = traits::decode(input_element<T>(seed, at(first), i));
   for (int k = 1; k < ranks; ++k) {
-    sum = Kind::combining::combine(sum, traits::decode(input_element<T>(seed, (first + k) % ranks, i)));
+    sum = Kind::combining::combine(sum, traits::decode(input_element<T>(seed, at((first + k) % ranks), i)));
     if (ring && k + 1 < ranks) sum = traits::decode(traits::encode(sum));
   }
   if constexpr (Kind::average) {

@@ -100,6 +100,24 @@ TEST_P(protocols, mixed) {
   run_and_check(p, calls, machine);
 }
 
+// Rings in an order of their own, among other protocols, whose results do not depend on it.
+TEST_P(protocols, ring_in_any_order) {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    std::mt19937 random(static_cast<unsigned>(seed + 77));
+    machine_plan p = plan(seed);
+    for (int r = 0; r < p.ranks; ++r) p.ring.push_back(r);
+    std::shuffle(p.ring.begin(), p.ring.end(), random);
+    thread_machine<> machine(p);
+    std::vector<call_plan> calls;
+    for (const std::uint64_t count : counts) {
+      calls.push_back(make_call(machine.map(), protocol::ring, count, random));
+      calls.push_back(make_call(machine.map(), all_reduces[random() % std::size(all_reduces)], count, random));
+    }
+    std::shuffle(calls.begin(), calls.end(), random);
+    run_and_check(p, calls, machine);
+  }
+}
+
 TEST_P(protocols, barrier_across_the_wrap) {
   for (const epoch_t last : first_epochs) {
     machine_plan p = plan(1);

@@ -44,8 +44,9 @@ struct machine_plan {
   std::uint64_t seed = 1;
   std::chrono::nanoseconds deadline = std::chrono::seconds(60);
   std::uint64_t packet_bytes_per_rank = 2048, bulk_bytes_per_rank = 4096;
-  std::uint64_t spread = 0;  // see layout::place()
-  int absent_rank = -1;      // does not come to a run that is not complete
+  std::uint64_t spread = 0;    // see layout::place()
+  int absent_rank = -1;        // does not come to a run that is not complete
+  std::vector<int> ring = {};  // ranks in the order of the ring; empty: rank order
 };
 
 // A user's buffer with guards on both sides.
@@ -187,6 +188,7 @@ class thread_machine {
     c.fingerprint = fingerprint(c.record);
     c.rank = r;
     c.ranks = plan_.ranks;
+    if (!plan_.ring.empty()) c.ring = seat_in(plan_.ring, r);
     for (int p = 0; p < plan_.ranks; ++p) c.workspace[p] = rank(r).workspaces[static_cast<unsigned>(p)];
     Space s(rank(r), block, blocks, lane,
             mix64(plan_.seed + ((i * 8 + static_cast<unsigned>(r)) * 8 + block) * 8 + lane));
@@ -222,7 +224,7 @@ class thread_machine {
       using T = typename Kind::element;
       for (std::uint64_t k = 0; k < c.count && wrong.empty(); ++k) {
         const T given = input_element<T>(seed_of(i), r, k);
-        const T expected = expected_element<Kind>(c.how, seed_of(i), plan_.ranks, k, c.count);
+        const T expected = expected_element<Kind>(c.how, seed_of(i), plan_.ranks, k, c.count, plan_.ring);
         if (std::memcmp(output(r, i).data() + k * sizeof(T), &expected, sizeof(T)) != 0)
           wrong = "element " + std::to_string(k) + " is wrong";
         else if (!c.in_place && std::memcmp(buffer_of(r, i, true).data() + k * sizeof(T), &given, sizeof(T)) != 0)

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "comm/description.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "topo/describe.hpp"
+#include "topo/export.hpp"
+#include "topo/json_read.hpp"
+#include "topo/paths.hpp"
+#include "topo/pci_link.hpp"
+
+namespace xyl {
+namespace {
+
+using topo::json;
+
+std::string uuid_text(const std::uint8_t (&uuid)[16]) {
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i)
+    text += format_text(i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
+  return text;
+}
+
+json ranks_of(const described_choice& d) {
+  json ranks = json::array();
+  for (std::size_t r = 0; r < d.in.hosts.size(); ++r) {
+    json one = {{"rank", r}, {"process", d.in.hosts[r].process}};
+    one["numa_node"] = d.numa_of_rank[r] < 0 ? json(nullptr) : json(d.numa_of_rank[r]);
+    one["device"] = nullptr;
+    if (!d.in.devices.empty()) {
+      const device_handle& h = d.in.devices[r];
+      one["device"] = {{"number", h.ordinal},
+                       {"pci", format_text("%04x:%02x:%02x.0", static_cast<unsigned>(h.pci_domain),
+                                           static_cast<unsigned>(h.pci_bus), static_cast<unsigned>(h.pci_device))},
+                       {"uuid", uuid_text(h.uuid)},
+                       {"sm", h.sm}};
+      if (r < d.plan.places.size()) one["device"]["name"] = d.plan.places[r].gpu;
+    }
+    ranks.push_back(one);
+  }
+  return ranks;
+}
+
+json figure_json(const topo::figure& f) {
+  if (!f.known()) return nullptr;
+  return {{"value", std::round(f.value * 1000) / 1000},
+          {"source", topo::name_of(f.from)},
+          {"confidence", topo::name_of(f.trust)}};
+}
+
+json machine_of(const described_choice& d) {
+  json nodes = json::array();
+  for (const numa_node& node : d.nodes)
+    nodes.push_back({{"number", node.number}, {"processors", CPU_COUNT(&node.processors)}});
+  json machine = {{"numa_nodes", nodes}, {"graph_from", nullptr}};
+  if (d.machine.from.empty()) return machine;
+  machine["graph_from"] = d.machine.from;
+  machine["driver"] = d.machine.driver.empty() ? json(nullptr) : json(d.machine.driver);
+  json gpus = json::array(), counts = json::object();
+  for (const topo::vertex& v : d.machine.g.vertices) {
+    const char* const kind = topo::name_of(v.kind);
+    counts[kind] = counts.value(kind, 0) + 1;
+  }
+  for (topo::vertex_id id : d.machine.g.gpus()) {
+    const topo::vertex& v = d.machine.g.vertices[id];
+    gpus.push_back({{"name", v.name}, {"pci", v.pci ? topo::name_of(*v.pci) : ""}, {"uuid", v.uuid}, {"sm", v.sm}});
+  }
+  machine["counts"] = counts;
+  machine["gpus"] = gpus;
+  machine["write_collapse"] = figure_json(d.machine.g.write_collapse);
+  return machine;
+}
+
+// Of the GPUs that ranks have, each ordered pair once.
+json links_of(const described_choice& d) {
+  json links = json::array();
+  if (d.in.devices.empty()) return links;
+  std::vector<topo::vertex_id> used;
+  for (topo::vertex_id v : d.machine.g.gpus())
+    for (const topo::rank_place& place : d.plan.places)
+      if (place.gpu == d.machine.g.vertices[v].name) {
+        used.push_back(v);
+        break;
+      }
+  const topo::path_finder finder(d.machine.g);
+  for (topo::vertex_id from : used)
+    for (topo::vertex_id to : used) {
+      if (from == to) continue;
+      const topo::path p = finder.find(from, to);
+      links.push_back({{"from", d.machine.g.vertices[from].name},
+                       {"to", d.machine.g.vertices[to].name},
+                       {"class", topo::name_of(p)},
+                       {"write_gigabytes_per_second", figure_json(p.write)},
+                       {"read_gigabytes_per_second", figure_json(p.read)}});
+    }
+  return links;
+}
+
+json thresholds_of(const selection& s, const selection::limits& of) {
+  json list = json::array();
+  for (const selection::range& r : s.ranges_of(of)) {
+    json one = json::object();
+    if (r.up_to_bytes != UINT64_MAX) one["up_to"] = r.up_to_bytes;
+    one["algorithm"] = name_of(static_cast<algorithm>(r.how));
+    list.push_back(one);
+  }
+  return list;
+}
+
+json in_use(const selection& s, const selection::limits& of) {
+  return {{"allreduce", thresholds_of(s, of)}, {"from", name_of(of.from)}, {"chunk_bytes", of.chunk_bytes}};
+}
+
+std::string sizes_text(const selection& s, const selection::limits& of) {
+  std::string text;
+  for (const selection::range& r : s.ranges_of(of)) {
+    text += (text.empty() ? "" : ", ") + std::string(name_of(static_cast<algorithm>(r.how)));
+    if (r.up_to_bytes != UINT64_MAX) text += " to " + topo::size_text(r.up_to_bytes);
+  }
+  return text + format_text(" (%s)", name_of(of.from));
+}
+
+const char* name_of(launch_overlap overlap) {
+  switch (overlap) {
+    case launch_overlap::none:
+      return "none";
+    case launch_overlap::late:
+      return "late";
+    case launch_overlap::early:
+      return "early";
+    case launch_overlap::automatic:
+      break;
+  }
+  return "auto";
+}
+
+// Names may come from files: what is not UTF-8 is replaced, never thrown at.
+std::string text_of(const json& value) { return value.dump(1, ' ', false, json::error_handler_t::replace); }
+
+}  // namespace
+
+std::string describe(const described_choice& d) {
+  const bool on_devices = !d.in.devices.empty();
+  json plan = topo::describe(d.plan);
+  // A plan file may hold them, so they are what is followed, not what would be best if everything ran.
+  const json fastest = plan["thresholds"].value("allreduce", json(nullptr));
+  plan["thresholds"] = {{"allreduce", thresholds_of(d.choice, on_devices ? d.choice.device : d.choice.host)}};
+  json notes = d.machine.notes;
+  for (const std::string& note : d.machine.g.notes) notes.push_back(note);
+  json whole = {{"version", format_text("%d.%d.%d", XYL_MAJOR, XYL_MINOR, XYL_PATCH)},
+                {"ranks", ranks_of(d)},
+                {"machine", machine_of(d)},
+                {"links", links_of(d)},
+                {"host_memory", in_use(d.choice, d.choice.host)},
+                {"device_memory", on_devices ? in_use(d.choice, d.choice.device) : json(nullptr)},
+                {"most_blocks", d.choice.max_blocks},
+                {"synchronisation",
+                 {{"packets", "data and epoch in one word"}, {"flags", "release and acquire at system scope"}}},
+                {"plan", std::move(plan)},
+                {"planned_if_every_algorithm_ran", fastest},
+                {"notes", notes}};
+  return text_of(whole);
+}
+
+std::string line_of(const described_choice& d) {
+  std::string text = format_text("%zu rank%s", d.in.hosts.size(), d.in.hosts.size() == 1 ? "" : "s");
+  if (!d.in.devices.empty()) {
+    std::vector<std::string> distinct;
+    for (const topo::rank_place& p : d.plan.places)
+      if (std::find(distinct.begin(), distinct.end(), p.gpu) == distinct.end()) distinct.push_back(p.gpu);
+    text += format_text(" on %zu GPU%s, known from %s; allreduce on devices: %s", distinct.size(),
+                        distinct.size() == 1 ? "" : "s", d.machine.from.c_str(),
+                        sizes_text(d.choice, d.choice.device).c_str());
+  } else {
+    text += format_text(" without devices, %zu NUMA node%s", d.nodes.size(), d.nodes.size() == 1 ? "" : "s");
+  }
+  text += "; in host memory: " + sizes_text(d.choice, d.choice.host);
+  if (!d.plan.rings.empty()) {
+    text += "; ring";
+    for (int rank : d.plan.rings.front()) text += format_text(" %d", rank);
+  }
+  return text;
+}
+
+result describe_for(const std::string& common, const own_facts& own, std::string& out) {
+  json whole = json::parse(common, nullptr, false);
+  if (!whole.is_object()) return error(xylInternalError, "the description from rank 0 is not a JSON object");
+  json mine = {{"rank", own.rank}, {"device", own.device < 0 ? json(nullptr) : json(own.device)}};
+  mine["overlap"] = own.device < 0 ? json(nullptr) : json(name_of(own.overlap));
+  if (own.device < 0) whole["notes"].push_back("Device memory is not used: " + own.no_device_reason);
+  whole["this_rank"] = std::move(mine);
+  out = text_of(whole) + "\n";
+  return {};
+}
+
+}  // namespace xyl

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a communicator was made of and decided, for people: xylCommDescribe's JSON and the line in the log. Made by
+// rank 0, the same for all ranks; each rank adds what it alone knows.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/planning.hpp"
+#include "os/numa.hpp"
+#include "topo/plan.hpp"
+
+namespace xyl {
+
+struct machine_facts {
+  topo::graph g;       // empty: not looked at
+  std::string driver;  // as NVML prints it; "" if unknown
+  std::string from;    // where the graph is from; "" without one
+  std::vector<std::string> notes;
+};
+
+struct described_choice {
+  const planning_input& in;
+  const selection& choice;
+  const topo::plan& plan;
+  const machine_facts& machine;
+  std::span<const int> numa_of_rank;
+  std::span<const numa_node> nodes;
+};
+
+std::string describe(const described_choice& what);
+std::string line_of(const described_choice& what);
+
+// What one rank knows alone.
+struct own_facts {
+  int rank = 0;
+  int device = -1;
+  launch_overlap overlap = launch_overlap::none;
+  std::string no_device_reason;  // "" with a device
+};
+// Errors (xylInternalError): `common` is not what describe() made.
+result describe_for(const std::string& common, const own_facts& own, std::string& out);
+
+}  // namespace xyl

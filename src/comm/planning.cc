@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "comm/planning.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "comm/by_size.hpp"
+#include "comm/description.hpp"
+#include "os/numa.hpp"
+#include "topo/host_plan.hpp"
+#include "topo/override.hpp"
+#include "topo/pci_link.hpp"
+#include "topo/plan_file.hpp"
+#include "topo/tuning_cache.hpp"
+
+namespace xyl {
+namespace {
+
+using topo::plan_override;
+
+result named(const char* variable, const result& r) {
+  return r.ok() ? result() : error(xylInvalidUsage, "%s: %s", variable, r.text().c_str());
+}
+
+// What the plan file says, as far as it can be followed.
+result read_prescribed(const parameters& p, std::size_t ranks, std::optional<plan_override>& out) {
+  if (p.plan_file.empty()) return {};
+  plan_override read;
+  XYL_TRY(topo::read_plan_file(p.plan_file.c_str(), read));
+  XYL_TRY(topo::check_override(read, ranks));
+  for (const auto& [what, ranges] : read.thresholds)
+    if (what != topo::pattern::all_reduce)
+      return error(xylInvalidUsage, "it prescribes algorithms of %s; only those of allreduce can be prescribed",
+                   topo::name_of(what));
+  if (!read.thresholds.empty() && (p.forced_algorithm || p.packet_bytes || p.one_shot_bytes))
+    return error(xylInvalidUsage,
+                 "it prescribes algorithms, and so does XYLEM_ALGO, XYLEM_PACKET_BYTES or XYLEM_ONESHOT_BYTES; "
+                 "unset one");
+  if (ranks > topo::plan_table::most_ranks)
+    return error(xylInvalidUsage, "plans are of at most %u ranks", topo::plan_table::most_ranks);
+  out = std::move(read);
+  return {};
+}
+
+std::optional<topo::pci_address> address_of(const device_handle& h) {
+  return topo::pci_address{static_cast<std::uint32_t>(h.pci_domain), static_cast<std::uint8_t>(h.pci_bus),
+                           static_cast<std::uint8_t>(h.pci_device), 0};
+}
+
+// The graph to plan on; notes say what was not as it should be. driver: as NVML prints it.
+result read_graph(const planning_input& in, machine_facts& out) {
+  const parameters& p = in.wishes;
+  if (!p.topology_file.empty()) {
+    topo::machine_view view;
+    topo::machine_sources sources{.file = p.topology_file,
+                                  .override_file = {},
+                                  .live = !in.devices.empty(),
+                                  .root = in.root,
+                                  .nvml = in.nvml};
+    XYL_TRY(named("XYLEM_TOPO_FILE", topo::read_machine(sources, view)));
+    out = {std::move(view.g), view.nvml.driver, "the file " + p.topology_file, {}};
+  } else if (in.devices.empty()) {
+    return {};
+  } else {
+    std::shared_ptr<const topo::machine_view> view;
+    if (result read = in.machine->wait(in.patience, view); !read.ok()) {
+      out.notes.push_back("The machine is not known: " + read.text());
+      return {};
+    }
+    out = {view->g, view->nvml.driver, "discovery", {}};
+    if (!view->nvml_problem.empty()) out.notes.push_back("The driver was not asked: " + view->nvml_problem);
+  }
+  if (p.topology_override.empty()) return {};
+  return named("XYLEM_TOPO_OVERRIDE", topo::apply_override_file(p.topology_override.c_str(), out.g));
+}
+
+// Which GPU of the graph each rank has. Where one is not in it, all are below one root complex of a graph of their
+// own.
+std::vector<topo::vertex_id> place_ranks(const planning_input& in, machine_facts& machine) {
+  std::vector<topo::vertex_id> gpu_of_rank;
+  std::string missing;
+  const std::vector<topo::vertex_id> gpus = machine.g.gpus();
+  for (std::size_t rank = 0; rank < in.devices.size(); ++rank) {
+    const auto pci = address_of(in.devices[rank]);
+    const auto at =
+        std::find_if(gpus.begin(), gpus.end(), [&](topo::vertex_id v) { return machine.g.vertices[v].pci == pci; });
+    if (at != gpus.end())
+      gpu_of_rank.push_back(*at);
+    else if (missing.empty())
+      missing = format_text("The GPU %s of rank %zu", topo::name_of(*pci).c_str(), rank);
+  }
+  if (missing.empty()) return gpu_of_rank;
+  if (!machine.from.empty())
+    machine.notes.push_back(missing + " is not in what " + machine.from +
+                            " shows: planned as GPUs below one root complex, of whose links nothing is known.");
+  std::vector<std::optional<topo::pci_address>> distinct;
+  for (const device_handle& h : in.devices)
+    if (std::find(distinct.begin(), distinct.end(), address_of(h)) == distinct.end())
+      distinct.push_back(address_of(h));
+  machine.g = topo::flat_machine(distinct);
+  machine.from = "nothing but the addresses of the GPUs";
+  gpu_of_rank.clear();
+  for (const device_handle& h : in.devices)
+    for (topo::vertex_id v : machine.g.gpus())
+      if (machine.g.vertices[v].pci == address_of(h)) gpu_of_rank.push_back(v);
+  return gpu_of_rank;
+}
+
+// Thresholds that somebody measured here; nothing is written, since nothing is measured yet.
+bool use_cache(const planning_input& in, const machine_facts& machine, selection::limits& device,
+               std::vector<std::string>& notes) {
+  if (!in.cache_folder) return false;
+  const topo::tuning_key key = topo::key_of(machine.g, machine.driver);
+  const std::string path = *in.cache_folder + "/" + topo::file_name_of(key);
+  topo::tuning tuned;
+  std::string note;
+  const bool loaded = topo::load_tuning(path, key, tuned, note);
+  if (!note.empty()) notes.push_back(note);
+  if (!loaded || tuned.measured.empty()) return false;
+  for (const auto& [what, ranges] : tuned.thresholds) {
+    if (what != topo::pattern::all_reduce) continue;
+    std::vector<selection::range> usable;
+    if (result r = ranges_from(ranges, in.wishes.deterministic, usable); !r.ok()) {
+      notes.push_back(path + ": " + r.text());
+      return false;
+    }
+    return selection::set_ranges(device, usable, selection::origin::cache);
+  }
+  return false;
+}
+
+bool on_one_gpu(std::span<const device_handle> all) {
+  return std::all_of(all.begin(), all.end(), [&](const device_handle& h) {
+    return std::memcmp(h.uuid, all.front().uuid, sizeof h.uuid) == 0;
+  });
+}
+
+// Where algorithms change on devices, unless variables or a plan file say it.
+void choose_for_devices(const planning_input& in, const machine_facts& machine, const topo::plan& plan,
+                        selection::limits& device, std::vector<std::string>& notes) {
+  if (device.from != selection::origin::defaults || in.hosts.size() == 1) return;
+  // A model does not overrule a measurement.
+  if (on_one_gpu(in.devices)) return;
+  if (use_cache(in, machine, device, notes)) return;
+  const topo::collective_plan* const all_reduce = plan.find(topo::pattern::all_reduce);
+  if (all_reduce == nullptr) return;
+  const std::vector<selection::range> fastest =
+      fastest_by_size(*all_reduce, {in.device_map, device.chunk_bytes, in.wishes.deterministic});
+  if (!selection::set_ranges(device, fastest, selection::origin::model))
+    notes.push_back("The model has no time for the algorithms that run here; the defaults are used.");
+}
+
+result plan_devices(const planning_input& in, const std::optional<plan_override>& prescribed,
+                    machine_facts& machine, topo::plan& plan) {
+  topo::plan_request request;
+  request.gpu_of_rank = place_ranks(in, machine);
+  request.what = {topo::pattern::all_reduce};
+  if (in.wishes.forced_algorithm) request.forced = topo::method_of(*in.wishes.forced_algorithm);
+  request.deterministic = in.wishes.deterministic;
+  request.override_with = prescribed;
+  return topo::make_plan(machine.g, request, plan);
+}
+
+}  // namespace
+
+bool agreed_choice::plausible(std::uint32_t of_ranks) const {
+  if (!choice.plausible(of_ranks) || description_bytes == 0 || description_bytes > (1u << 26)) return false;
+  if (of_ranks > topo::plan_table::most_ranks) return choice.plan == 0 && table.ranks == 0;
+  return table.plausible(of_ranks) && choice.plan == table.hash();
+}
+
+ring_seat seat_of(const topo::plan_table& table, int rank) {
+  for (std::uint32_t place = 0; place < table.ranks; ++place)
+    if (table.ring[0][place] == rank)
+      return {static_cast<std::int32_t>(place), table.ring[0][(place + 1) % table.ranks],
+              table.ring[0][(place + table.ranks - 1) % table.ranks]};
+  return {};
+}
+
+std::optional<std::string> user_cache_folder() {
+  const auto set = [](const char* name) -> const char* {
+    const char* const value = std::getenv(name);
+    return value != nullptr && *value == '/' ? value : nullptr;
+  };
+  if (const char* const cache = set("XDG_CACHE_HOME")) return std::string(cache) + "/xylem";
+  if (const char* const home = set("HOME")) return std::string(home) + "/.cache/xylem";
+  return std::nullopt;
+}
+
+result make_choice(const planning_input& in, planned& out) {
+  const std::size_t ranks = in.hosts.size();
+  std::optional<plan_override> prescribed;
+  XYL_TRY(named("XYLEM_PLAN", read_prescribed(in.wishes, ranks, prescribed)));
+  machine_facts machine;
+  XYL_TRY(read_graph(in, machine));
+
+  selection choice = selection::defaults(static_cast<int>(ranks), in.wishes, in.max_blocks);
+  if (prescribed && !prescribed->thresholds.empty()) {
+    std::vector<selection::range> ranges;
+    XYL_TRY(named("XYLEM_PLAN", ranges_from(prescribed->thresholds[0].second, in.wishes.deterministic, ranges)));
+    for (selection::limits* of : {&choice.host, &choice.device})
+      if (!selection::set_ranges(*of, ranges, selection::origin::plan_file))
+        return error(xylInvalidUsage, "XYLEM_PLAN: its thresholds do not cover all sizes in order");
+  }
+
+  const std::vector<numa_node> nodes = list_numa_nodes(in.root);
+  std::vector<int> numa_of_rank;
+  for (const host_facts& h : in.hosts) numa_of_rank.push_back(numa_node_of(h.processors, nodes));
+
+  topo::plan plan;
+  std::memset(&out.agreed, 0, sizeof out.agreed);
+  if (ranks > topo::plan_table::most_ranks) {
+    machine.notes.push_back(format_text("More than %u ranks are not planned for: rings go in rank order.",
+                                        topo::plan_table::most_ranks));
+  } else {
+    const plan_override* const rings = prescribed ? &*prescribed : nullptr;
+    XYL_TRY(in.devices.empty() ? topo::make_host_plan(numa_of_rank, rings, plan)
+                               : plan_devices(in, prescribed, machine, plan));
+    if (!in.devices.empty()) choose_for_devices(in, machine, plan, choice.device, machine.notes);
+    XYL_TRY(topo::make_table(plan, out.agreed.table));
+    choice.plan = out.agreed.table.hash();
+    if (prescribed && prescribed->rings.size() > 1)
+      machine.notes.push_back("XYLEM_PLAN has several rings; one runs at a time, the first.");
+  }
+  out.agreed.choice = choice;
+  const described_choice what{in, choice, plan, machine, numa_of_rank, nodes};
+  out.description = describe(what);
+  out.line = line_of(what);
+  out.agreed.description_bytes = out.description.size();
+  return {};
+}
+
+}  // namespace xyl

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Rank 0's part of an initialisation: from its environment, the files that it names, the machine and what the ranks
+// have told, to the tables that all ranks use and the text that describes them. The machine never fails it: what
+// cannot be read, or not in time, is planned for as a flat machine, and a note says so. Files that a person names
+// do.
+#pragma once
+
+#include <sched.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "comm/selection.hpp"
+#include "exec/device_side.hpp"
+#include "topo/discovery.hpp"
+#include "topo/plan_table.hpp"
+#include "topo/planner.hpp"
+
+namespace xyl {
+
+// What each rank tells of its process.
+struct host_facts {
+  cpu_set_t processors;  // empty on a machine with more than the set has room for
+  std::int64_t process;
+};
+
+struct planning_input {
+  const parameters& wishes;
+  std::span<const host_facts> hosts;       // by rank
+  std::span<const device_handle> devices;  // by rank; empty: none
+  layout device_map{};
+  unsigned max_blocks = 0;                       // co-resident on all devices; 0 without
+  const topo::discovery* machine = nullptr;      // asked where devices are and no file is named
+  std::chrono::milliseconds patience{2000};      // with it
+  std::string root{};                            // where /sys is looked for; empty: /
+  const char* nvml = "libnvidia-ml.so.1";        // beside a file; empty: not asked
+  std::optional<std::string> cache_folder = {};  // without one no cache is looked for
+};
+
+// What all ranks get from rank 0. Values only; no padding.
+struct agreed_choice {
+  selection choice;
+  topo::plan_table table;  // all zero: no plan, of ranks in their own order
+  std::uint64_t description_bytes;
+  // Whether this can be what rank 0 of so many ranks sent.
+  [[nodiscard]] bool plausible(std::uint32_t of_ranks) const;
+};
+
+struct planned {
+  agreed_choice agreed;
+  std::string description;  // a JSON object
+  std::string line;         // the same in a line, for the log
+};
+
+// Errors (xylInvalidUsage): a file that XYLEM_TOPO_FILE, XYLEM_TOPO_OVERRIDE or XYLEM_PLAN names cannot be used.
+result make_choice(const planning_input& in, planned& out);
+
+// ${XDG_CACHE_HOME:-~/.cache}/xylem, if the environment says where that is.
+std::optional<std::string> user_cache_folder();
+
+// Ranks beyond a table's room go in rank order.
+ring_seat seat_of(const topo::plan_table& table, int rank);
+
+}  // namespace xyl

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What rank 0 decides, on machines built by hand: devices are made up, nothing is measured.
+#include "comm/planning.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "comm/by_size.hpp"
+#include "topo/built_machines.hpp"
+#include "topo/export.hpp"
+#include "topo/json_read.hpp"
+#include "topo/tuning_cache.hpp"
+
+namespace xyl {
+namespace {
+
+using topo::json;
+
+layout workspace(std::size_t ranks) {
+  return layout::make(static_cast<std::uint32_t>(ranks), 64, 2 << 20, 16 << 20, 2 << 20);
+}
+
+// A communicator's ranks on the GPUs of a graph, as if they had told of themselves.
+struct made_ranks {
+  std::vector<host_facts> hosts;
+  std::vector<device_handle> devices;
+  topo::discovery machine;
+  parameters wishes;
+
+  // gpu_of_rank: in the order of graph::gpus().
+  made_ranks(const topo::graph& g, const std::vector<std::size_t>& gpu_of_rank)
+      : machine([g](topo::machine_view& out) {
+          out.g = g;
+          return result();
+        }) {
+    for (std::size_t gpu : gpu_of_rank) {
+      const topo::pci_address pci = *g.vertices[g.gpus()[gpu]].pci;
+      device_handle h{};
+      h.uuid[0] = static_cast<std::uint8_t>(gpu + 1);
+      h.pci_domain = static_cast<std::int32_t>(pci.domain);
+      h.pci_bus = pci.bus;
+      h.pci_device = pci.device;
+      devices.push_back(h);
+      hosts.push_back({{}, 4711});
+    }
+  }
+  planning_input input() {
+    planning_input in{.wishes = wishes, .hosts = hosts, .devices = devices};
+    in.device_map = workspace(hosts.size());
+    in.max_blocks = 32;
+    in.machine = &machine;
+    in.nvml = "";
+    return in;
+  }
+  planned decide() {
+    planned out;
+    const result made = make_choice(input(), out);
+    EXPECT_TRUE(made.ok()) << made.text();
+    return out;
+  }
+  std::string refusal() {
+    planned out;
+    const result made = make_choice(input(), out);
+    EXPECT_EQ(made.code(), xylInvalidUsage);
+    return made.text();
+  }
+};
+
+json description_of(const planned& p) {
+  json d = json::parse(p.description, nullptr, false);
+  EXPECT_TRUE(d.is_object());
+  return d;
+}
+
+bool has_note(const json& description, const std::string& part) {
+  for (const json& note : description["notes"])
+    if (note.get<std::string>().find(part) != std::string::npos) return true;
+  return false;
+}
+
+class planning : public testing::Test {
+ protected:
+  planning() : folder_(testing::TempDir() + "planning_test." + std::to_string(getpid())) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~planning() override { std::filesystem::remove_all(folder_); }
+  std::string file(const std::string& text) {
+    const std::string path = folder_ + "/" + std::to_string(files_++);
+    std::ofstream(path) << text;
+    return path;
+  }
+  std::string folder_;
+  int files_ = 0;
+};
+
+// Ranks that are interleaved over two switches.
+made_ranks interleaved() { return {topo::test::switched({4, 4}, {0, 1}), {0, 4, 1, 5, 2, 6, 3, 7}}; }
+
+TEST_F(planning, the_ring_keeps_together_what_a_switch_holds) {
+  made_ranks ranks = interleaved();
+  const planned p = ranks.decide();
+  EXPECT_TRUE(p.agreed.plausible(8));
+  EXPECT_EQ(p.agreed.choice.plan, p.agreed.table.hash());
+  int crossings = 0;
+  for (int rank = 0; rank < 8; ++rank) {
+    const ring_seat seat = seat_of(p.agreed.table, rank);
+    crossings += rank % 2 != seat.next % 2;
+    EXPECT_EQ(seat_of(p.agreed.table, seat.next).previous, rank);
+    EXPECT_EQ(seat_of(p.agreed.table, seat.next).place, (seat.place + 1) % 8);
+  }
+  EXPECT_EQ(crossings, 2);
+}
+
+TEST_F(planning, thresholds_are_those_of_the_fastest_that_runs) {
+  made_ranks ranks = interleaved();
+  const planned p = ranks.decide();
+  const selection& s = p.agreed.choice;
+  ASSERT_EQ(s.device.from, selection::origin::model);
+  const layout map = workspace(8);
+  topo::plan_request request;
+  const topo::graph g = topo::test::switched({4, 4}, {0, 1});
+  for (std::size_t gpu : {0, 4, 1, 5, 2, 6, 3, 7}) request.gpu_of_rank.push_back(g.gpus()[gpu]);
+  topo::plan plan;
+  ASSERT_TRUE(topo::make_plan(g, request, plan).ok());
+  for (std::uint64_t bytes = 1; bytes < (1ull << 32); bytes = bytes * 5 / 4 + 1) {
+    const algorithm how = s.choose(s.device, bytes);
+    const bool in_one_launch = how != algorithm::ring && how != algorithm::two_shot;
+    EXPECT_TRUE(!in_one_launch || bytes <= chunk_elements(how, map, s.device.chunk_bytes, 1)) << name_of(how);
+    // No algorithm that runs and holds the message is predicted to be faster.
+    double chosen = 1e300, least = 1e300;
+    for (const topo::candidate& c : plan.find(topo::pattern::all_reduce)->candidates) {
+      if (!runs(c)) continue;
+      const algorithm a = *algorithm_of(c.how);
+      if (a == how) chosen = std::min(chosen, c.cost.us(bytes));
+      if (a == algorithm::ring || a == algorithm::two_shot ||
+          bytes <= chunk_elements(a, map, s.device.chunk_bytes, 1))
+        least = std::min(least, c.cost.us(bytes));
+    }
+    EXPECT_LE(chosen, least * 1.000001 + 0.001) << bytes << " " << name_of(how);
+  }
+  EXPECT_EQ(s.choose(s.device, 8), algorithm::packet);
+}
+
+TEST_F(planning, ranks_on_one_gpu_keep_what_was_measured_there) {
+  made_ranks ranks(topo::test::one_switch(2), {0, 0, 0, 0});
+  const planned p = ranks.decide();
+  const selection plain = selection::defaults(4, {}, 32);
+  EXPECT_EQ(p.agreed.choice.device.from, selection::origin::defaults);
+  for (std::uint64_t bytes : {1ull, 64ull << 10, 65ull << 10, 600ull << 10, 1ull << 30})
+    EXPECT_EQ(p.agreed.choice.choose(p.agreed.choice.device, bytes), plain.choose(plain.device, bytes));
+}
+
+TEST_F(planning, variables_win_over_the_model) {
+  made_ranks ranks = interleaved();
+  ranks.wishes.forced_algorithm = algorithm::one_shot;
+  planned p = ranks.decide();
+  EXPECT_EQ(p.agreed.choice.choose(p.agreed.choice.device, 1 << 30), algorithm::one_shot);
+  ranks.wishes.forced_algorithm.reset();
+  ranks.wishes.packet_bytes = 100;
+  p = ranks.decide();
+  EXPECT_EQ(p.agreed.choice.choose(p.agreed.choice.device, 100), algorithm::packet);
+  EXPECT_NE(p.agreed.choice.choose(p.agreed.choice.device, 101), algorithm::packet);
+}
+
+TEST_F(planning, deterministic_rules_out_rings) {
+  made_ranks ranks = interleaved();
+  bool had_ring = false;
+  for (const bool deterministic : {false, true}) {
+    ranks.wishes.deterministic = deterministic;
+    const planned p = ranks.decide();
+    for (const selection::range& r : p.agreed.choice.ranges_of(p.agreed.choice.device)) {
+      const bool is_ring = r.how == static_cast<std::uint64_t>(algorithm::ring);
+      EXPECT_FALSE(deterministic && is_ring);
+      had_ring = had_ring || is_ring;
+    }
+  }
+  EXPECT_TRUE(had_ring) << "the machine is of no use to this test";
+}
+
+TEST_F(planning, a_plan_file_is_followed) {
+  made_ranks ranks = interleaved();
+  ranks.wishes.plan_file = file(
+      R"({"rings": [[7, 6, 5, 4, 3, 2, 1, 0]],
+          "thresholds": {"allreduce": [{"up_to": "64K", "algorithm": "oneshot"}, {"algorithm": "ring"}]}})");
+  const planned p = ranks.decide();
+  EXPECT_EQ(seat_of(p.agreed.table, 3).next, 2);
+  for (const selection::limits* of : {&p.agreed.choice.device, &p.agreed.choice.host}) {
+    EXPECT_EQ(of->from, selection::origin::plan_file);
+    EXPECT_EQ(p.agreed.choice.choose(*of, 64 << 10), algorithm::one_shot);
+    EXPECT_EQ(p.agreed.choice.choose(*of, (64 << 10) + 1), algorithm::ring);
+  }
+  // A description can be prescribed.
+  ranks.wishes.plan_file = file(description_of(p)["plan"].dump());
+  EXPECT_EQ(ranks.decide().agreed.table.hash(), p.agreed.table.hash());
+}
+
+TEST_F(planning, a_plan_file_that_cannot_be_followed_is_refused) {
+  made_ranks ranks = interleaved();
+  const auto refused = [&](const char* text, const char* because) {
+    ranks.wishes.plan_file = file(text);
+    const std::string why = ranks.refusal();
+    EXPECT_NE(why.find("XYLEM_PLAN"), std::string::npos) << why;
+    EXPECT_NE(why.find(because), std::string::npos) << why;
+  };
+  const char* const ring = R"({"thresholds": {"allreduce": [{"algorithm": "ring"}]}})";
+  refused(R"({"thresholds": {"allreduce": [{"algorithm": "tree"}]}})", "cannot be run");
+  refused(R"({"thresholds": {"broadcast": [{"algorithm": "tree"}]}})", "broadcast");
+  refused(R"({"rings": [[0, 1]]})", "0 to 7");
+  refused(R"({"rings": 3})", "rings");
+  ranks.wishes.deterministic = true;
+  refused(ring, "XYLEM_DETERMINISTIC");
+  ranks.wishes.deterministic = false;
+  ranks.wishes.forced_algorithm = algorithm::packet;
+  refused(ring, "XYLEM_ALGO");
+  ranks.wishes = {};
+  ranks.devices.clear();
+  refused(R"({"rings": [[0, 1]]})", "0 to 7");
+}
+
+TEST_F(planning, a_file_of_another_machine_is_planned_around_with_a_note) {
+  made_ranks ranks = interleaved();
+  for (device_handle& h : ranks.devices) h.pci_bus += 100;
+  ranks.wishes.topology_file = file(topo::export_json(topo::test::switched({4, 4}, {0, 1})));
+  const planned p = ranks.decide();
+  EXPECT_TRUE(p.agreed.plausible(8));
+  const json d = description_of(p);
+  EXPECT_TRUE(has_note(d, "is not in what the file")) << d["notes"].dump();
+  EXPECT_EQ(d["machine"]["gpus"].size(), 8u);
+  ASSERT_EQ(d["links"].size(), 56u);
+  EXPECT_EQ(d["links"][0]["class"], "PHB");
+  EXPECT_TRUE(d["links"][0]["write_gigabytes_per_second"].is_null());
+}
+
+TEST_F(planning, files_that_a_person_names_must_be_right) {
+  made_ranks ranks = interleaved();
+  ranks.wishes.topology_file = file("{");
+  EXPECT_NE(ranks.refusal().find("XYLEM_TOPO_FILE"), std::string::npos);
+  ranks.wishes.topology_file.clear();
+  ranks.wishes.topology_override = file("[]");
+  EXPECT_NE(ranks.refusal().find("XYLEM_TOPO_OVERRIDE"), std::string::npos);
+}
+
+TEST_F(planning, a_machine_that_cannot_be_read_is_flat) {
+  made_ranks ranks = interleaved();
+  const topo::discovery failing(
+      [](topo::machine_view&) -> result { return error(xylSystemError, "no tree here"); });
+  planning_input in = ranks.input();
+  in.machine = &failing;
+  planned p;
+  ASSERT_TRUE(make_choice(in, p).ok());
+  EXPECT_TRUE(p.agreed.plausible(8));
+  EXPECT_TRUE(has_note(description_of(p), "no tree here"));
+}
+
+TEST_F(planning, what_was_measured_on_this_machine_wins_over_the_model) {
+  made_ranks ranks = interleaved();
+  planning_input in = ranks.input();
+  in.cache_folder = folder_;
+  const topo::tuning_key key = topo::key_of(topo::test::switched({4, 4}, {0, 1}), "");
+  const std::string path = folder_ + "/" + topo::file_name_of(key);
+  planned p;
+  ASSERT_TRUE(make_choice(in, p).ok());
+  EXPECT_EQ(p.agreed.choice.device.from, selection::origin::model);
+  EXPECT_FALSE(std::filesystem::exists(path)) << "nothing was measured";
+  topo::tuning tuned;
+  tuned.thresholds = {
+      {topo::pattern::all_reduce, {{12345, topo::method::two_shot_packet}, {UINT64_MAX, topo::method::two_shot}}}};
+  tuned.measured = {{topo::pattern::all_reduce, topo::method::two_shot, 1 << 20, 63.25}};
+  ASSERT_TRUE(topo::store_tuning(path, key, tuned).ok());
+  ASSERT_TRUE(make_choice(in, p).ok());
+  EXPECT_EQ(p.agreed.choice.device.from, selection::origin::cache);
+  EXPECT_EQ(p.agreed.choice.choose(p.agreed.choice.device, 12345), algorithm::two_shot_packet);
+  tuned.thresholds[0].second[1].how = topo::method::tree;
+  ASSERT_TRUE(topo::store_tuning(path, key, tuned).ok());
+  ASSERT_TRUE(make_choice(in, p).ok());
+  EXPECT_EQ(p.agreed.choice.device.from, selection::origin::model);
+  EXPECT_TRUE(has_note(description_of(p), "tree"));
+}
+
+TEST_F(planning, the_description_says_what_was_chosen_and_what_else_there_is) {
+  made_ranks ranks = interleaved();
+  const planned p = ranks.decide();
+  const json d = description_of(p);
+  EXPECT_EQ(d["ranks"].size(), 8u);
+  EXPECT_EQ(d["ranks"][3]["process"], 4711);
+  EXPECT_EQ(d["device_memory"]["from"], "predicted from the topology");
+  EXPECT_EQ(d["plan"]["thresholds"]["allreduce"], d["device_memory"]["allreduce"]);
+  EXPECT_GT(d["plan"]["considered"]["allreduce"].size(), 5u);
+  EXPECT_EQ(d["plan"]["rings"][0].size(), 8u);
+  EXPECT_NE(p.line.find("8 ranks on 8 GPUs"), std::string::npos) << p.line;
+}
+
+TEST_F(planning, more_ranks_than_a_plan_has_room_for_go_in_rank_order) {
+  made_ranks ranks(topo::test::one_switch(1), std::vector<std::size_t>(65, 0));
+  ranks.devices.clear();
+  const planned p = ranks.decide();
+  EXPECT_TRUE(p.agreed.plausible(65));
+  EXPECT_FALSE(seat_of(p.agreed.table, 3).is_set());
+}
+
+TEST_F(planning, garbled_choices_are_not_plausible) {
+  made_ranks ranks = interleaved();
+  const planned p = ranks.decide();
+  agreed_choice bad = p.agreed;
+  EXPECT_TRUE(bad.plausible(8));
+  EXPECT_FALSE(bad.plausible(7));
+  std::swap(bad.table.ring[0][1], bad.table.ring[0][2]);
+  EXPECT_FALSE(bad.plausible(8)) << "another ring has another hash";
+  bad = p.agreed;
+  bad.choice.device.by_size[0].how = 77;
+  EXPECT_FALSE(bad.plausible(8));
+  bad = p.agreed;
+  bad.description_bytes = 0;
+  EXPECT_FALSE(bad.plausible(8));
+  EXPECT_NE(bad.choice.hash(), 0u);
+  bad = p.agreed;
+  bad.choice.plan ^= 1;
+  EXPECT_NE(bad.choice.hash(), p.agreed.choice.hash()) << "calls of ranks with different plans must differ";
+}
+
+}  // namespace
+}  // namespace xyl
