@@ -22,6 +22,7 @@
 #include "exec/device_memory_check.hpp"
 #include "exec/device_side.hpp"
 #include "exec/host_packet.hpp"
+#include "exec/host_row.hpp"
 #include "peer/peer_group.hpp"
 #include "proto/fused_work.hpp"
 #include "xylem/xylem_fused.h"
@@ -126,6 +127,7 @@ class communicator {
   std::unique_ptr<host_space> space_;
   std::unique_ptr<control_allgather> control_;
   const host_reductions* reductions_ = nullptr;
+  const host_rows* rows_ = nullptr;
   host_call host_call_;
 
   int device_number_ = -1;

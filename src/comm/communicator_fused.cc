@@ -104,7 +104,7 @@ result communicator::fused_host(fused_request& r) {
   most = std::clamp<std::uint64_t>(selection_.host.chunk_bytes / (row * shares), 1, most);
   do {
     w.rows = static_cast<std::uint32_t>(std::min(most, all - w.first));
-    if (!host_fused(*space_, c, w, form, r.type)) return leave_host_call();
+    if (!host_fused(*space_, c, w, form, r.type, *rows_)) return leave_host_call();
     w.first += w.rows;
   } while (w.first < all);
   return {};
