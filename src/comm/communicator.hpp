@@ -51,8 +51,8 @@ class communicator {
   // it.
   result lend_stream(bool before, std::span<const xylStream_t> named, xylStream_t& own);
   // moe is looked at only where is_moe says so.
-  result fused_all_reduce(const xylAllReduceRMSNormArgs_t* args, const xylMoeReduceArgs_t* moe, bool is_moe,
-                          xylStream_t stream);
+  // r: as read_fused_arguments reads it.
+  result fused_all_reduce(fused_request r, xylStream_t stream);
   // On the CPU, or, with a stream and a device, on that.
   result barrier(xylStream_t stream);
   result create_operation(const void* scalar, int type, int residence, int& op);

@@ -21,11 +21,7 @@ fused_form form_of(algorithm how) {
 
 }  // namespace
 
-result communicator::fused_all_reduce(const xylAllReduceRMSNormArgs_t* args, const xylMoeReduceArgs_t* moe,
-                                      bool is_moe, xylStream_t stream) {
-  fused_request r;
-  if (result read = read_fused_arguments(args, moe, is_moe, r); !read.ok())
-    return error(read.code(), "fused allreduce: %s", read.text().c_str());
+result communicator::fused_all_reduce(fused_request r, xylStream_t stream) {
   const std::lock_guard guard(lock_);
   memory_kind kind = memory_kind::host;
   XYL_TRY(memory_of(r, kind));
