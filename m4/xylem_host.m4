@@ -20,7 +20,10 @@ AS_IF([test "$enable_debug" != no],
        # Spelled out beside -O3 because a distribution's -O2 in CXXFLAGS comes later and would end vectorisation.
        XYLEM_KERNEL_CXXFLAGS="-O3 -ftree-vectorize"
        XYLEM_TRY_FLAG([-fvect-cost-model=dynamic],
-                      [XYLEM_KERNEL_CXXFLAGS="$XYLEM_KERNEL_CXXFLAGS -fvect-cost-model=dynamic"])])
+                      [XYLEM_KERNEL_CXXFLAGS="$XYLEM_KERNEL_CXXFLAGS -fvect-cost-model=dynamic"])
+       # Nobody reads the exception flags of these loops. Else a conversion in one arm of a choice keeps its branch.
+       XYLEM_TRY_FLAG([-fno-trapping-math],
+                      [XYLEM_KERNEL_CXXFLAGS="$XYLEM_KERNEL_CXXFLAGS -fno-trapping-math"])])
 XYLEM_SANITIZER=
 AS_IF([test "$enable_tsan" != no], [XYLEM_SANITIZER="-fsanitize=thread"])
 AS_IF([test "$enable_asan" != no], [XYLEM_SANITIZER="-fsanitize=address,undefined -fno-sanitize-recover=all"])
@@ -78,8 +81,8 @@ AS_IF([test "$xylem_try" = yes], [$2], [$3])
 # XYLEM_HOST_ISA: on x86-64 the host reductions are compiled three times. HAVE_X86_64 is true exactly where the
 # compiler defines __x86_64__, so that sources may test that.
 AC_DEFUN([XYLEM_HOST_ISA], [
-AVX2_CXXFLAGS="-mavx2 -mf16c"
-AVX512_CXXFLAGS="-mavx512f -mavx512bw -mavx512vl -mavx512dq"
+AVX2_CXXFLAGS="-mavx2 -mf16c -mfma"
+AVX512_CXXFLAGS="-mfma -mavx512f -mavx512bw -mavx512vl -mavx512dq"
 AC_MSG_CHECKING([whether the host is x86-64])
 AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[
 #ifndef __x86_64__

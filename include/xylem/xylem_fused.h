@@ -77,6 +77,8 @@ typedef struct {
  *
  * Aliasing: output and residual_out may each equal input or residual exactly; no other buffers may overlap.
  * Stream: as xylAllReduce; device work is one launch (long calls: a few, one behind the other) and can be captured.
+ * Group: recorded between xylGroupStart and xylGroupEnd like the other calls that communicate. The structures are read
+ * and checked when the call is made; scale, rows and weights, like every buffer, when the group runs.
  * Errors: xylInvalidArgument, with a sentence (NULL where something is needed, structure too small, unknown
  * pattern, type other than fp16, bf16, fp32; weight_type neither fp32 nor type; NVFP4 of fp32; hidden not a
  * multiple of what the pattern needs or above 16384; tokens * hidden too large; eps negative or not finite; wrong

@@ -188,12 +188,10 @@ xylResult_t xylRedOpDestroy(xylRedOp_t op, xylComm_t comm) {
 }
 
 xylResult_t xylAllReduceRMSNorm(const xylAllReduceRMSNormArgs_t* args, xylComm_t comm, xylStream_t stream) {
-  return on_communicator(comm, "xylAllReduceRMSNorm",
-                         [&](communicator& c) { return c.fused_all_reduce(args, nullptr, false, stream); });
+  return xyl::grouped_fused(comm, "xylAllReduceRMSNorm", args, nullptr, false, stream);
 }
 
 xylResult_t xylMoeAllReduceRMSNorm(const xylMoeReduceArgs_t* moe, const xylAllReduceRMSNormArgs_t* args,
                                    xylComm_t comm, xylStream_t stream) {
-  return on_communicator(comm, "xylMoeAllReduceRMSNorm",
-                         [&](communicator& c) { return c.fused_all_reduce(args, moe, true, stream); });
+  return xyl::grouped_fused(comm, "xylMoeAllReduceRMSNorm", args, moe, true, stream);
 }

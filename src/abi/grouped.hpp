@@ -4,6 +4,7 @@
 #pragma once
 
 #include "abi/guard.hpp"
+#include "comm/fused_arguments.hpp"
 #include "comm/group.hpp"
 
 namespace xyl {
@@ -29,7 +30,23 @@ result run_recorded(xylComm_t comm, const char* function, Run run) {
 }
 
 inline result run_request(communicator& c, const request& r) {
+  if (r.what == collective::fused_all_reduce) return c.fused_all_reduce(*r.fused, r.stream);
   return r.what == collective::barrier ? c.barrier(r.stream) : c.collect(r);
+}
+
+inline void record_request(xylComm_t comm, const char* function, const communicator& c, const request& r) {
+  group::record_call(
+      &c, r, c.works_on_device(r),
+      {[=](const request& one) {
+         return run_recorded(comm, function, [&](communicator& now) { return run_request(now, one); });
+       },
+       [=](std::span<const request> all) {
+         return run_recorded(comm, function, [&](communicator& now) { return now.transfer_group(all); });
+       },
+       [=](bool before, std::span<const xylStream_t> named, xylStream_t& own) {
+         return run_recorded(comm, function,
+                             [&](communicator& now) { return now.lend_stream(before, named, own); });
+       }});
 }
 
 // A call that communicates. In a group it is checked now and run later.
@@ -42,18 +59,26 @@ inline xylResult_t grouped_request(xylComm_t comm, const char* function, const r
     // In a group a rank may send to itself: as if by nobody in particular.
     if (r.what != collective::barrier)
       XYL_TRY(check_arguments(r, is_transfer(r.what) ? -1 : c->rank(), c->ranks()));
-    group::record_call(
-        c, r, c->works_on_device(r),
-        {[=](const request& one) {
-           return run_recorded(comm, function, [&](communicator& now) { return run_request(now, one); });
-         },
-         [=](std::span<const request> all) {
-           return run_recorded(comm, function, [&](communicator& now) { return now.transfer_group(all); });
-         },
-         [=](bool before, std::span<const xylStream_t> named, xylStream_t& own) {
-           return run_recorded(comm, function,
-                               [&](communicator& now) { return now.lend_stream(before, named, own); });
-         }});
+    record_request(comm, function, *c, r);
+    return {};
+  });
+}
+
+// The same for the structures of xylem_fused.h, which are read at once: they are the caller's again afterwards.
+inline xylResult_t grouped_fused(xylComm_t comm, const char* function, const xylAllReduceRMSNormArgs_t* args,
+                                 const xylMoeReduceArgs_t* moe, bool is_moe, xylStream_t stream) noexcept {
+  return guarded_in_group(comm, [&]() -> result {
+    communicator* c = nullptr;
+    XYL_TRY(find_communicator(comm, function, c));
+    XYL_TRY(check_in_use(comm, function));
+    fused_request r;
+    if (result read = read_fused_arguments(args, moe, is_moe, r); !read.ok())
+      return error(read.code(), "fused allreduce: %s", read.text().c_str());
+    if (!group::is_open()) return c->fused_all_reduce(r, stream);
+    request recorded{collective::fused_all_reduce};
+    recorded.stream = stream;
+    recorded.fused = std::make_shared<const fused_request>(r);
+    record_request(comm, function, *c, recorded);
     return {};
   });
 }

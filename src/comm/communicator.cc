@@ -96,6 +96,7 @@ result communicator::connect_host(const layout& map) {
       [this](const host_wait::subject& what, std::int64_t waited_ns) { warn_of_wait(what, waited_ns); });
   waits_->describe_calls_by(host_call_.record);
   reductions_ = &choose_host_reductions(parameters_.host_instructions);
+  rows_ = &choose_host_rows(parameters_.host_instructions);
   space_ = std::make_unique<host_space>(*waits_, own);
   control_ = std::make_unique<control_allgather>(std::move(boards), rank_, *waits_);
   return {};

@@ -23,6 +23,7 @@
 #include "exec/device_memory_check.hpp"
 #include "exec/device_side.hpp"
 #include "exec/host_packet.hpp"
+#include "exec/host_row.hpp"
 #include "peer/peer_group.hpp"
 #include "proto/fused_work.hpp"
 #include "xylem/xylem_fused.h"
@@ -51,8 +52,8 @@ class communicator {
   // it.
   result lend_stream(bool before, std::span<const xylStream_t> named, xylStream_t& own);
   // moe is looked at only where is_moe says so.
-  result fused_all_reduce(const xylAllReduceRMSNormArgs_t* args, const xylMoeReduceArgs_t* moe, bool is_moe,
-                          xylStream_t stream);
+  // r: as read_fused_arguments reads it.
+  result fused_all_reduce(fused_request r, xylStream_t stream);
   // On the CPU, or, with a stream and a device, on that.
   result barrier(xylStream_t stream);
   result create_operation(const void* scalar, int type, int residence, int& op);
@@ -137,6 +138,7 @@ class communicator {
   std::unique_ptr<host_space> space_;
   std::unique_ptr<control_allgather> control_;
   const host_reductions* reductions_ = nullptr;
+  const host_rows* rows_ = nullptr;
   host_call host_call_;
 
   int device_number_ = -1;

@@ -105,10 +105,12 @@ result communicator::connect_device(std::optional<int> wanted) {
     device_->wait_at_most(check_deadline_ns);
     agreed = peers_->agree(check_kernels(*device_, rank_, ranks_, fused_limits_.blocks, fused_limits_.clusters));
     device_->wait_at_most(parameters_.timeout_ns);
-    // A check that had to be given up has put the whole communicator out of service.
-    if (waits_->out_of_service())
-      return error(agreed.ok() ? xylRemoteError : agreed.code(), "the check of the kernels was given up: %s",
-                   agreed.ok() ? "a rank did not take part" : agreed.text().c_str());
+    // A wait that was given up elsewhere may have ended a check here that had just succeeded.
+    const bool stopped = waits_->out_of_service();
+    result all = peers_->agree(agreed.ok() && stopped
+                                   ? error(xylRemoteError, "the check of the kernels was given up by another rank")
+                                   : result());
+    if (agreed.ok()) agreed = std::move(all);
   }
   if (!agreed.ok()) {
     no_device_reason_ = agreed.text();
@@ -117,6 +119,11 @@ result communicator::connect_device(std::optional<int> wanted) {
     XYL_TRY(peers_->agree({}));
     device_.reset();
     device_handles_.clear();
+    // No kernel of the check is left now that could give up once more, and all ranks come here. That one of them
+    // has died would have ended an agreement.
+    XYL_TRY(peers_->agree({}));
+    waits_->return_to_service();
+    XYL_TRY(peers_->agree({}));
     log_line(log_level::warn, rank_, "device memory cannot be used: %s; host memory still works",
              no_device_reason_.c_str());
   }

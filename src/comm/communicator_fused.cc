@@ -21,11 +21,7 @@ fused_form form_of(algorithm how) {
 
 }  // namespace
 
-result communicator::fused_all_reduce(const xylAllReduceRMSNormArgs_t* args, const xylMoeReduceArgs_t* moe,
-                                      bool is_moe, xylStream_t stream) {
-  fused_request r;
-  if (result read = read_fused_arguments(args, moe, is_moe, r); !read.ok())
-    return error(read.code(), "fused allreduce: %s", read.text().c_str());
+result communicator::fused_all_reduce(fused_request r, xylStream_t stream) {
   const std::lock_guard guard(lock_);
   memory_kind kind = memory_kind::host;
   XYL_TRY(memory_of(r, kind));
@@ -104,7 +100,7 @@ result communicator::fused_host(fused_request& r) {
   most = std::clamp<std::uint64_t>(selection_.host.chunk_bytes / (row * shares), 1, most);
   do {
     w.rows = static_cast<std::uint32_t>(std::min(most, all - w.first));
-    if (!host_fused(*space_, c, w, form, r.type)) return leave_host_call();
+    if (!host_fused(*space_, c, w, form, r.type, *rows_)) return leave_host_call();
     w.first += w.rows;
   } while (w.first < all);
   return {};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "comm/fused_arguments.hpp"
 #include "comm/explain.hpp"
 #include "exec/dispatch.hpp"
 
@@ -66,6 +67,8 @@ result communicator::transfer_group(std::span<const request> all) {
 bool communicator::works_on_device(const request& r) const {
   if (!device_) return false;
   if (r.what == collective::barrier) return r.stream != nullptr;
+  if (r.what == collective::fused_all_reduce)
+    return r.fused->count_of_buffers > 0 && device_->classify(r.fused->buffers[0].begin) == memory_kind::device;
   return r.count > 0 && device_->classify(uses_send(r, rank_) ? r.send : r.recv) == memory_kind::device;
 }
 

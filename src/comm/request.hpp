@@ -5,12 +5,15 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "base/result.hpp"
 #include "proto/call.hpp"
 #include "proto/transfer.hpp"
 
 namespace xyl {
+
+struct fused_request;
 
 struct request {
   collective what = collective::barrier;
@@ -21,6 +24,7 @@ struct request {
   int op = 0;    // of reductions
   int root = 0;  // or the peer of a send or receive
   xylStream_t stream = nullptr;
+  std::shared_ptr<const fused_request> fused = nullptr;  // fused_all_reduce: all but the stream
 };
 
 constexpr bool is_reduction(collective what) {

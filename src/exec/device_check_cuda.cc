@@ -47,6 +47,13 @@ class kernel_check {
     XYL_TRY(fill(weight(), rounded(1.0f)));
     for (const algorithm how : {algorithm::packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring})
       XYL_TRY(bare(how));
+    if (ranks_ > 1) {
+      for (const reduce_form how : {reduce_form::packet, reduce_form::direct, reduce_form::two_phase})
+        XYL_TRY(reduce(how));
+      for (const move_form how : {move_form::packet, move_form::direct}) XYL_TRY(all_gather(how));
+      if (ranks_ > 2) XYL_TRY(spread());
+    }
+    XYL_TRY(scale());
     for (const fused_form form : {fused_form::packet, fused_form::one_shot, fused_form::two_shot}) {
       const unsigned blocks = fused_blocks[static_cast<std::size_t>(form)];
       if (blocks >= 1) XYL_TRY(fused(form, 1, false));
@@ -106,6 +113,60 @@ class kernel_check {
     XYL_TRY(fill(first_output(), rounded(-1.0f)));
     XYL_TRY(side_.all_reduce({how, 1}, input(), first_output(), count, record, scratch_.stream));
     return expect(name_of(how), first_output(), count, sum());
+  }
+
+  // To rank 0; the others' output stays what it was.
+  result reduce(reduce_form how) {
+    static constexpr const char* names[] = {"reduce packet", "reduce direct", "reduce two-phase"};
+    const std::uint64_t count = elements - 3;
+    call_record record = record_of(collective::reduce);
+    record.operation = xylSum;
+    record.count = count;
+    XYL_TRY(fill(first_output(), rounded(-1.0f)));
+    XYL_TRY(side_.reduce({how, 1, {0, 0}}, input(), first_output(), count, record, scratch_.stream));
+    return expect(names[static_cast<int>(how)], first_output(), count, rank_ == 0 ? sum() : -1.0f);
+  }
+
+  // Every rank's number plus one, piece behind piece over both outputs. What pulls is left to calls: where it is
+  // possible is not known here.
+  result all_gather(move_form how) {
+    const std::uint64_t piece = 2 * elements / static_cast<unsigned>(ranks_) - 3;
+    movement what;
+    what.bytes = what.output_stride = piece * sizeof(bfloat16);
+    call_record record = record_of(collective::all_gather);
+    record.count = piece;
+    XYL_TRY(fill(first_output(), rounded(-1.0f)));
+    XYL_TRY(fill(second_output(), rounded(-1.0f)));
+    XYL_TRY(side_.move({how, 1, what}, input(), first_output(), record, scratch_.stream));
+    for (int p = 0; p < ranks_; ++p)
+      XYL_TRY(expect(how == move_form::packet ? "packet movement" : "direct movement",
+                     first_output() + static_cast<unsigned>(p) * what.bytes, piece, static_cast<float>(p + 1)));
+    return {};
+  }
+
+  // A broadcast in which the ranks pass on what they have got from rank 0.
+  result spread() {
+    const std::uint64_t count = elements - 3;
+    movement what;
+    what.bytes = count * sizeof(bfloat16);
+    what.from = 0;
+    call_record record = record_of(collective::broadcast);
+    record.count = count;
+    XYL_TRY(fill(first_output(), rounded(-1.0f)));
+    XYL_TRY(side_.move({move_form::spread, 1, what}, input(), first_output(), record, scratch_.stream));
+    return expect("spreading movement", first_output(), count, 1.0f);
+  }
+
+  result scale() {
+    device_scale how{};
+    how.by.type = xylBfloat16;
+    how.by.bits = rounded(3.0f).bits;
+    how.pieces = 1;
+    how.elements = elements - 3;
+    const void* scaled = nullptr;
+    XYL_TRY(side_.scale(how, input(), scratch_.stream, scaled));
+    return expect("scaling", static_cast<const std::byte*>(scaled), how.elements,
+                  3.0f * static_cast<float>(rank_ + 1));
   }
 
   // Rows of equal elements: each is its own root mean square, so the norm is one.

@@ -48,6 +48,13 @@ void host_wait::give_up(xylResult_t code, const subject& what, std::uint64_t see
   for (control_block* control : controls_) poison_control(*control, reason);
 }
 
+void host_wait::return_to_service() {
+  control_block& own = *controls_[static_cast<std::size_t>(rank_)];
+  own.gave_up.record = {};
+  // Relaxed: what orders this before the peers' next calls is the caller's.
+  std::atomic_ref(own.poisoned.word).store(0, std::memory_order_relaxed);
+}
+
 void host_wait::note_call() { record(xylSuccess, {{rank_, phase::none}, 0, 0}, 0); }
 
 bool host_wait::until_slowly(const ready_function& ready, const subject& what, const std::uint64_t& seen) {

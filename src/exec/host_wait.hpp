@@ -68,6 +68,10 @@ class host_wait {
   // stays.
   void note_call();
 
+  // Forgets what ended a call: as if nobody had given up. Only where every rank has left that call, and nobody
+  // makes another before all have done this.
+  void return_to_service();
+
  private:
   using ready_function = std::function<bool()>;
   void record(xylResult_t code, const subject& what, std::uint64_t seen);

@@ -15,6 +15,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "proto/quantise.hpp"
 
@@ -22,11 +23,34 @@ namespace xyl {
 
 inline constexpr unsigned most_hidden = 16384;
 
+// a * b + c, rounded once, for hosts without such an instruction: a loop of it becomes vectors, which the C
+// library's function would not. The product is exact in double. So is the sum once its last bit says whether
+// anything lies beyond ("round to odd"), as far as rounding to float goes: see Boldo, Melquiond, "Emulation of FMA
+// and correctly rounded sums: proved algorithms using rounding to odd", 2008.
+inline float multiply_add_in_double(float a, float b, float c) {
+  const double product = static_cast<double>(a) * static_cast<double>(b), addend = static_cast<double>(c);
+  const double sum = product + addend;
+  // What the sum lost, exactly (Knuth's two-sum). Not a number where the sum is none, or infinite.
+  const double of_addend = sum - product;
+  const double lost = (product - (sum - of_addend)) + (addend - of_addend);
+  std::uint64_t bits, lost_bits;
+  std::memcpy(&bits, &sum, sizeof bits);
+  std::memcpy(&lost_bits, &lost, sizeof lost_bits);
+  // One step of the last place where the bits are even: away from zero if what was lost has the sum's sign.
+  const std::uint64_t step = (~bits & 1) - ((~bits & (bits ^ lost_bits) >> 63) << 1);
+  bits += std::fabs(lost) > 0 ? step : 0;
+  double odd;
+  std::memcpy(&odd, &bits, sizeof odd);
+  return static_cast<float>(odd);
+}
+
 XYL_FN float fused_multiply_add(float a, float b, float c) {
-#ifdef __CUDA_ARCH__
+#if defined(__CUDA_ARCH__)
   return fmaf(a, b, c);
-#else
+#elif defined(__FMA__) || defined(__AVX512F__) || defined(__FP_FAST_FMAF)
   return std::fma(a, b, c);
+#else
+  return multiply_add_in_double(a, b, c);
 #endif
 }
 

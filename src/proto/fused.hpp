@@ -7,6 +7,8 @@
 //   rows one-shot           the same with bulk data and one flag per block two-shot           rows go to their
 //   owners, who finish them and send on what makes the fewest bytes
 //
+// f: the kind itself, where it has loops over rows (see fused_kind).
+//
 // A row is a team's of blocks, one for most shapes. A call may take several launches; see fused_work. A bad
 // verdict, which may be one block's alone, is carried along to the next row that the team finishes: its other
 // blocks wait there for this one.
@@ -78,7 +80,7 @@ XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
 
   bool good = join(s);
   good = good && check_headers(s, c);
-  row_epilogue<S, Call, F, 1, J> epilogue(s, c, w, t);
+  row_epilogue<S, Call, F, 1, J> epilogue(s, c, w, t, F{});
   bool any = false;
   for (unsigned row = t.index; row < w.rows; row += t.teams) {
     const std::uint64_t token = w.first + row;
@@ -135,7 +137,7 @@ XYL_FN void sum_staged(S& s, const Call& c, const fused_work& w, std::uint64_t t
 }
 
 template <class F, class S, class Call>
-XYL_FN bool fused_one_shot_block(S& s, const Call& c, const fused_work& w) {
+XYL_FN bool fused_one_shot_block(S& s, const Call& c, const fused_work& w, const F& f) {
   constexpr int E = 2 * F::per_word, J = pieces_of_lane<S, E>();
   const int ranks = F::ranks ? F::ranks : c.ranks;
   const row_team t = row_team::of(s, w, w.hidden / E);
@@ -149,27 +151,31 @@ XYL_FN bool fused_one_shot_block(S& s, const Call& c, const fused_work& w) {
   if constexpr (!is_single_lane<S>)
     if (good) put_headers(s, c);
   for (unsigned row = t.index; row < w.rows && good; row += t.teams)
-    for_each_piece<J>(s, t, [&](int, unsigned v) {
-      const unit16 u = unit_of(addend<F, 2>(s, w, w.first + row, v));
-      const std::uint64_t to = staged(c.rank) + row * row_bytes + std::uint64_t{v} * 16;
-      for (int k = is_mixed<F>(w) ? 0 : 1; k < ranks; ++k) {
-        const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
-        s.store16(at<unit16>(c, p, to), u);
-      }
-    });
+    if constexpr (F::has_rows)
+      f.put_addend(s, c, w, w.first + row, is_mixed<F>(w) ? 0 : 1, ranks, staged(c.rank) + row * row_bytes);
+    else
+      for_each_piece<J>(s, t, [&](int, unsigned v) {
+        const unit16 u = unit_of(addend<F, 2>(s, w, w.first + row, v));
+        const std::uint64_t to = staged(c.rank) + row * row_bytes + std::uint64_t{v} * 16;
+        for (int k = is_mixed<F>(w) ? 0 : 1; k < ranks; ++k) {
+          const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
+          s.store16(at<unit16>(c, p, to), u);
+        }
+      });
   good = good && exchange_first_phase(s, c, flag_family::one_shot, phase::one_shot);
 
-  row_epilogue<S, Call, F, 2, J> epilogue(s, c, w, t);
+  row_epilogue<S, Call, F, 2, J> epilogue(s, c, w, t, f);
   for (unsigned row = t.index; row < w.rows; row += t.teams) {
     const std::uint64_t token = w.first + row;
     row_inputs<F, 2, J> in;
     in.load(s, w, t, token, true);
     float x[J][E];
-    if (good)
-      for_each_piece<J>(s, t, [&](int j, unsigned v) {
-        sum_staged<F>(
-            s, c, w, token, v, [&](int p) { return staged(p) + row * row_bytes; }, x[j]);
-      });
+    const auto from = [&](int p) { return staged(p) + row * row_bytes; };
+    if constexpr (F::has_rows) {
+      if (good) f.sum(c, w, token, from, x[0]);
+    } else if (good) {
+      for_each_piece<J>(s, t, [&](int j, unsigned v) { sum_staged<F>(s, c, w, token, v, from, x[j]); });
+    }
     good = epilogue.finish({row, token}, row_stage::sum, in, good, x);
     if (!good) return false;
   }
@@ -202,7 +208,7 @@ XYL_FN void deliver_quantised(S& s, const Call& c, const fused_work& w, const ro
 }
 
 template <class F, class S, class Call>
-XYL_FN bool fused_two_shot_block(S& s, const Call& c, const fused_work& w) {
+XYL_FN bool fused_two_shot_block(S& s, const Call& c, const fused_work& w, const F& f) {
   constexpr int E = 2 * F::per_word, J = pieces_of_lane<S, E>();
   const int ranks = F::ranks ? F::ranks : c.ranks;
   const unsigned slot = c.map.slot(s.epoch());
@@ -227,24 +233,28 @@ XYL_FN bool fused_two_shot_block(S& s, const Call& c, const fused_work& w) {
     for (int step = is_mixed<F>(w) ? 0 : 1; step < ranks; ++step) {
       const int p = c.rank + step < ranks ? c.rank + step : c.rank + step - ranks;
       if (!find(p, k, token)) continue;
-      for_each_piece<J>(s, t, [&](int, unsigned v) {
-        s.store16(at<unit16>(c, p, scattered(c.rank) + k * row_bytes + std::uint64_t{v} * 16),
-                  unit_of(addend<F, 2>(s, w, token, v)));
-      });
+      if constexpr (F::has_rows)
+        f.put_addend(s, c, w, token, step, step + 1, scattered(c.rank) + k * row_bytes);
+      else
+        for_each_piece<J>(s, t, [&](int, unsigned v) {
+          s.store16(at<unit16>(c, p, scattered(c.rank) + k * row_bytes + std::uint64_t{v} * 16),
+                    unit_of(addend<F, 2>(s, w, token, v)));
+        });
     }
   good = good && exchange_first_phase(s, c, flag_family::scatter, phase::scatter);
 
-  row_epilogue<S, Call, F, 2, J> epilogue(s, c, w, t);
+  row_epilogue<S, Call, F, 2, J> epilogue(s, c, w, t, f);
   float x[J][E];
   row_inputs<F, 2, J> in;
   for (unsigned k = t.index; k < w.rows; k += t.teams) {
     if (!find(c.rank, k, token)) continue;
     in.load(s, w, t, token, true);
-    if (good)
-      for_each_piece<J>(s, t, [&](int j, unsigned v) {
-        sum_staged<F>(
-            s, c, w, token, v, [&](int p) { return scattered(p) + k * row_bytes; }, x[j]);
-      });
+    const auto from = [&](int p) { return scattered(p) + k * row_bytes; };
+    if constexpr (F::has_rows) {
+      if (good) f.sum(c, w, token, from, x[0]);
+    } else if (good) {
+      for_each_piece<J>(s, t, [&](int j, unsigned v) { sum_staged<F>(s, c, w, token, v, from, x[j]); });
+    }
     const row_place place_of_row{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(c.rank), token, true,
                                  gathered(c.rank) + k * wire_bytes};
     good = epilogue.finish(place_of_row, row_stage::sum, in, good, x);
@@ -265,7 +275,9 @@ XYL_FN bool fused_two_shot_block(S& s, const Call& c, const fused_work& w) {
         continue;
       }
       in.load(s, w, t, token, false);
-      if (good)
+      if constexpr (F::has_rows) {
+        if (good) f.decode(c, w, from, x[0]);
+      } else if (good)
         for_each_piece<J>(s, t, [&](int j, unsigned v) {
           const unit16 u = s.load_peer16(at<const unit16>(c, c.rank, from + std::uint64_t{v} * 16));
           decode_piece<typename F::codec>(
@@ -288,15 +300,15 @@ XYL_FN bool fused_packet(S& s, const Call& c, const fused_work& w) {
 }
 
 template <class F, class S, class Call>
-XYL_FN bool fused_one_shot(S& s, const Call& c, const fused_work& w) {
-  const bool good = begin_early(s) && fused_one_shot_block<F>(s, c, w);
+XYL_FN bool fused_one_shot(S& s, const Call& c, const fused_work& w, const F& f = {}) {
+  const bool good = begin_early(s) && fused_one_shot_block<F>(s, c, w, f);
   s.leave();
   return good;
 }
 
 template <class F, class S, class Call>
-XYL_FN bool fused_two_shot(S& s, const Call& c, const fused_work& w) {
-  const bool good = begin_early(s) && fused_two_shot_block<F>(s, c, w);
+XYL_FN bool fused_two_shot(S& s, const Call& c, const fused_work& w, const F& f = {}) {
+  const bool good = begin_early(s) && fused_two_shot_block<F>(s, c, w, f);
   s.leave();
   return good;
 }

@@ -19,6 +19,14 @@ template <class Codec, class Quantiser, int Ranks, bool Mixes = true, bool Quant
 struct fused_kind : reduction<Codec, operation::sum, Ranks> {
   using quantiser = Quantiser;
   static constexpr bool mixes = Mixes, quantises = Quantises;
+  // Where a single lane has the whole row, a kind may bring loops of its own over it, with the same values. It then
+  // specialises row_epilogue, and has functions for the rest:
+  //
+  //   put_addend(s, c, w, token, first, last, to)   this rank's addend, at `to` in the workspaces of the ranks
+  //                                                 c.rank + k, first <= k < last
+  //   sum(c, w, token, from, x)                     of what all ranks have put at from(rank) in this one's
+  //   decode(c, w, from, x)                         what lies there at `from`
+  static constexpr bool has_rows = false;
   static constexpr int element_bytes = static_cast<int>(sizeof(typename Codec::element));
 };
 
@@ -180,7 +188,7 @@ class row_epilogue {
   static constexpr int E = W * F::per_word;
   using values = float[J][E];
 
-  XYL_FN row_epilogue(S& s, const Call& c, const fused_work& w, const row_team& t)
+  XYL_FN row_epilogue(S& s, const Call& c, const fused_work& w, const row_team& t, const F&)
       : s_(s), c_(c), w_(w), t_(t), pieces_(w.hidden / E) {}
 
   // Finishes a row whose values are at `stage`. All lanes of the team come here, also if `good` is false; false if

@@ -22,12 +22,7 @@ constexpr int calls_in_graph = 50;
 class layer_task final : public perf_task {
  public:
   run_facts& facts() override { return report_; }
-  // The fused call is not one of those that a group records.
-  std::string objection(int) const override {
-    return report_.options.ranks_per_thread > 1
-               ? "a thread drives one rank here; give --nthreads instead of --ngpus"
-               : "";
-  }
+  std::string objection(int) const override { return ""; }
   result run(perf_team& team, std::ofstream& csv) override;
   std::string json() const override { return json_text(report_); }
   std::int64_t wrong() const override { return wrong_elements(report_); }

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "abi/fused_call.hpp"
 #include "abi/id_ranks.hpp"
 #include "base/clock.hpp"
 
@@ -52,6 +53,55 @@ TEST(group, lets_one_thread_drive_all_ranks) {
       ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
       for (int r = 0; r < ranks; ++r) all.sums[r].expect_right();
     });
+}
+
+// The structures are the caller's again before the group ends.
+void fused_calls_in_a_group(unsigned experts) {
+  fused_case f;
+  f.pattern = fused_pattern::fp8_per_token;
+  f.hidden = 512;
+  f.tokens = 3;
+  f.experts = experts;
+  constexpr int ranks = 3;
+  local_ranks all(ranks);
+  std::vector<fused_data<bfloat16>> data;
+  for (int r = 0; r < ranks; ++r) data.emplace_back(f, r, ranks);
+  ASSERT_EQ(xylGroupStart(), xylSuccess);
+  for (int r = 0; r < ranks; ++r) {
+    fused_call call(data[static_cast<std::size_t>(r)]);
+    ASSERT_EQ(call(all.comms[r]), xylSuccess) << xylGetLastError(all.comms[r]);
+    call.args = {};
+    call.moe = {};
+    ASSERT_EQ(all.sums[r].call(all.comms[r]), xylSuccess);
+  }
+  for (const auto& d : data) EXPECT_TRUE(d.output.untouched_from(0) && d.quantised.untouched_from(0));
+  ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+  for (int r = 0; r < ranks; ++r) {
+    EXPECT_EQ(data[static_cast<std::size_t>(r)].check(), "");
+    all.sums[r].expect_right();
+  }
+}
+
+TEST(group, records_fused_calls) {
+  in_a_process([] { fused_calls_in_a_group(0); });
+  in_a_process([] { fused_calls_in_a_group(2); });
+}
+
+TEST(group, is_not_run_after_a_fused_call_that_is_wrong) {
+  in_a_process([] {
+    fused_case f;
+    f.hidden = 64;
+    local_ranks all(2);
+    std::vector<fused_data<float>> data;
+    for (int r = 0; r < 2; ++r) data.emplace_back(f, r, 2);
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    EXPECT_EQ(fused_call(data[0])(all.comms[0]), xylSuccess);
+    fused_call wrong(data[1]);
+    wrong.args.hidden = 60;
+    EXPECT_EQ(wrong(all.comms[1]), xylInvalidArgument);
+    EXPECT_EQ(xylGroupEnd(), xylInvalidArgument);
+    EXPECT_TRUE(data[0].output.untouched_from(0));
+  });
 }
 
 TEST(group, runs_many_calls_of_each_rank_in_their_order) {

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "exec/host_fused.hpp"
 #include "exec/host_packet.hpp"
 #include "exec/host_space.hpp"
 #include "exec/host_transfer.hpp"
@@ -51,6 +52,13 @@ class host_rank : private host_parts, public host_space {
         return xyl::barrier(*this, c);
     }
     return false;
+  }
+
+  // What communicator::fused_host does with one launch.
+  template <class T>
+  bool fused(const host_call& c, const fused_work& w, fused_form form) {
+    const int type = std::is_same_v<T, float> ? xylFloat32 : std::is_same_v<T, float16> ? xylFloat16 : xylBfloat16;
+    return host_fused(*this, c, w, form, type, choose_host_rows(wanted_instructions));
   }
 
   template <class Kind>

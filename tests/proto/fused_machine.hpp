@@ -24,9 +24,44 @@ struct fused_grid {
   std::uint64_t seed = 1;
 };
 
-class fused_machine {
+// The whole call, of one rank; launches have yet to be cut out of it.
+template <class T>
+fused_work work_of(fused_data<T>& d, fused_form form, int ranks, unsigned blocks_of_row = 1) {
+  fused_work w;
+  w.input = d.input.raw();
+  w.residual = d.has_residual() ? d.residual.raw() : nullptr;
+  w.weight = d.weight.raw();
+  w.scale = reinterpret_cast<const float*>(d.scale.raw());
+  w.output = d.output_buffer();
+  w.residual_out = d.residual_out_buffer();
+  w.quantised = d.quantised.raw();
+  w.scales = d.scales.raw();
+  if (d.f.experts) {
+    w.expert_output = d.expert_output.raw();
+    w.expert_row = d.f.expert_table ? reinterpret_cast<const std::int32_t*>(d.expert_row.raw()) : nullptr;
+    w.expert_weight = reinterpret_cast<const float*>(d.expert_weight.raw());
+    w.experts = d.f.experts;
+    w.expert_rows = static_cast<std::uint32_t>(d.f.tokens * d.f.experts);
+  }
+  w.tokens = d.f.tokens;
+  w.share = share_of(w.tokens, ranks);
+  w.hidden = d.f.hidden;
+  w.inverse_hidden = 1.0f / static_cast<float>(w.hidden);
+  w.eps = d.f.eps;
+  w.pattern = d.f.pattern;
+  w.weight_is_float = d.f.weight_is_float;
+  w.gemma = d.f.gemma;
+  w.residual_sharded = d.f.residual_sharded;
+  w.choose_wire();
+  w.spread((form == fused_form::packet ? 8 : 16) / sizeof(T), blocks_of_row);
+  return w;
+}
+
+// Space: derived from thread_space, or with forms of its own. Call: derived from xyl::call.
+template <class Space = thread_space, class Call = call<8>>
+class fused_machine_of {
  public:
-  explicit fused_machine(const fused_grid& g, std::uint64_t packet_bytes, std::uint64_t bulk_bytes)
+  explicit fused_machine_of(const fused_grid& g, std::uint64_t packet_bytes, std::uint64_t bulk_bytes)
       : grid_(g),
         map_(layout::make(static_cast<unsigned>(g.ranks), g.blocks, packet_bytes * static_cast<unsigned>(g.ranks),
                           bulk_bytes * static_cast<unsigned>(g.ranks))) {
@@ -53,7 +88,7 @@ class fused_machine {
       for (unsigned b = 0; b < grid_.blocks; ++b)
         for (unsigned l = 0; l < grid_.lanes; ++l)
           threads.emplace_back([&, &launch = *launches.back(), r, b, l] {
-            fused_work w = work_of(data[static_cast<unsigned>(r)], form);
+            fused_work w = work_of(data[static_cast<unsigned>(r)], form, grid_.ranks, grid_.blocks_of_row);
             const std::uint64_t all = form == fused_form::two_shot ? w.share : w.tokens;
             const unsigned usable = grid_.blocks / w.split * w.split;
             do {
@@ -75,49 +110,25 @@ class fused_machine {
   };
 
   template <class T>
-  fused_work work_of(fused_data<T>& d, fused_form form) const {
-    fused_work w;
-    w.input = d.input.raw();
-    w.residual = d.has_residual() ? d.residual.raw() : nullptr;
-    w.weight = d.weight.raw();
-    w.scale = reinterpret_cast<const float*>(d.scale.raw());
-    w.output = d.output_buffer();
-    w.residual_out = d.residual_out_buffer();
-    w.quantised = d.quantised.raw();
-    w.scales = d.scales.raw();
-    if (d.f.experts) {
-      w.expert_output = d.expert_output.raw();
-      w.expert_row = d.f.expert_table ? reinterpret_cast<const std::int32_t*>(d.expert_row.raw()) : nullptr;
-      w.expert_weight = reinterpret_cast<const float*>(d.expert_weight.raw());
-      w.experts = d.f.experts;
-      w.expert_rows = static_cast<std::uint32_t>(d.f.tokens * d.f.experts);
-    }
-    w.tokens = d.f.tokens;
-    w.share = share_of(w.tokens, grid_.ranks);
-    w.hidden = d.f.hidden;
-    w.inverse_hidden = 1.0f / static_cast<float>(w.hidden);
-    w.eps = d.f.eps;
-    w.pattern = d.f.pattern;
-    w.weight_is_float = d.f.weight_is_float;
-    w.gemma = d.f.gemma;
-    w.residual_sharded = d.f.residual_sharded;
-    w.choose_wire();
-    w.spread((form == fused_form::packet ? 8 : 16) / sizeof(T), grid_.blocks_of_row);
-    return w;
-  }
-
-  template <class T>
   bool run_lane(fused_form form, const fused_work& w, int r, unsigned b, unsigned blocks, unsigned l, bool odd) {
-    call<8> c;
-    c.map = map_;
+    Call c;
+    c.map = decltype(c.map){map_};
     c.record.count = w.tokens + odd;
     c.fingerprint = fingerprint(c.record);
     c.rank = r;
     c.ranks = grid_.ranks;
     thread_rank& me = *ranks_[static_cast<unsigned>(r)];
     for (int p = 0; p < grid_.ranks; ++p) c.workspace[p] = me.workspaces[static_cast<unsigned>(p)];
-    thread_space s(me, b, blocks, l,
-                   mix64(grid_.seed + ((w.first * 8 + static_cast<unsigned>(r)) * 8 + b) * 8 + l));
+    Space s(me, b, blocks, l, mix64(grid_.seed + ((w.first * 8 + static_cast<unsigned>(r)) * 8 + b) * 8 + l));
+    if constexpr (requires { s.template fused<T>(c, w, form); }) {
+      return s.template fused<T>(c, w, form);
+    } else {
+      return run_form<T>(s, c, w, form);
+    }
+  }
+
+  template <class T>
+  bool run_form(Space& s, const Call& c, const fused_work& w, fused_form form) {
     const auto with = [&]<int Ranks>(std::integral_constant<int, Ranks>) {
       using F = fused_kind<portable_codec<T>, portable_quantiser, Ranks>;
       switch (form) {
@@ -139,5 +150,7 @@ class fused_machine {
   std::vector<std::unique_ptr<std::byte, deleter>> memory_;
   std::vector<std::unique_ptr<thread_rank>> ranks_;
 };
+
+using fused_machine = fused_machine_of<>;
 
 }  // namespace xyl::test

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "proto/collective_machine.hpp"
+#include "proto/fused_machine.hpp"
 #include "proto/mutants/faulty_space.hpp"
 
 namespace xyl::test {
@@ -88,10 +89,41 @@ int run(form how, std::uint64_t seed) {
   return 0;
 }
 
+// The fused allreduce, a launch for each row of a share: they follow each other without the ranks meeting.
+struct fused_rows {};
+constexpr std::string_view fused_name = "fused_two_shot";
+
+template <ordering_fault Fault>
+int run(fused_rows, std::uint64_t seed) {
+  fused_case f;
+  f.pattern = fused_pattern::fp8_per_token;
+  f.hidden = 128;
+  f.tokens = 11;
+  f.with_output = seed % 2;
+  f.with_residual_out = false;
+  f.seed = seed;
+  fused_grid g;
+  g.ranks = 2 + static_cast<int>(seed % 2);
+  g.lanes = 2;
+  g.seed = seed;
+  std::vector<fused_data<bfloat16>> data;
+  for (int r = 0; r < g.ranks; ++r) data.emplace_back(f, r, g.ranks);
+  fused_machine_of<faulty_space<Fault>, faulty_call<Fault>> machine(g, 4096, 4096);
+  const bool good = machine.run(fused_form::two_shot, data);
+  if constexpr (Fault == ordering_fault::none) {
+    const std::string wrong = good ? data[0].check() : "a rank gave up";
+    if (!wrong.empty()) std::fprintf(stderr, "%s\n", wrong.c_str());
+    return !wrong.empty();
+  }
+  return 0;
+}
+
 constexpr form mutated_forms[] = {form::direct, form::pull, form::spread, form::two_phase, form::shift};
 
 // What can go wrong in a protocol. Slots and departures are those of calls, credits those of pairs.
 bool applies(std::string_view fault, std::string_view how) {
+  if (how == fused_name)
+    return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await" || fault == "no_sync_before_post";
   const bool is_pair = how == form_names[static_cast<int>(form::shift)];
   if (fault == "no_credit") return is_pair;
   return !is_pair || (fault != "no_departure" && fault != "early_reuse");
@@ -117,6 +149,7 @@ int run_named(std::string_view fault, std::string_view how_name, std::uint64_t s
     if (how_name == name_of(p)) return run_fault(fault, p, seed);
   for (const form f : mutated_forms)
     if (how_name == form_names[static_cast<int>(f)]) return run_fault(fault, f, seed);
+  if (how_name == fused_name && applies(fault, how_name)) return run_fault(fault, fused_rows(), seed);
   return 2;
 }
 
@@ -128,6 +161,7 @@ void list() {
     for (const form f : mutated_forms)
       if (const std::string_view how = form_names[static_cast<int>(f)]; applies(fault, how))
         std::printf("%s %s\n", fault.data(), how.data());
+    if (applies(fault, fused_name)) std::printf("%s %s\n", fault.data(), fused_name.data());
   }
 }
 
