@@ -42,8 +42,10 @@ inline xylResult_t grouped_request(xylComm_t comm, const char* function, const r
     // In a group a rank may send to itself: as if by nobody in particular.
     if (r.what != collective::barrier)
       XYL_TRY(check_arguments(r, is_transfer(r.what) ? -1 : c->rank(), c->ranks()));
+    request kept = r;
+    XYL_TRY(c->keep_operation(kept));
     group::record_call(
-        c, r, c->works_on_device(r),
+        c, kept, c->works_on_device(kept),
         {[=](const request& one) {
            return run_recorded(comm, function, [&](communicator& now) { return run_request(now, one); });
          },

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "base/result.hpp"
+#include "exec/host_scale.hpp"
 #include "proto/call.hpp"
 #include "proto/transfer.hpp"
 
@@ -21,6 +23,9 @@ struct request {
   int op = 0;    // of reductions
   int root = 0;  // or the peer of a send or receive
   xylStream_t stream = nullptr;
+  // What a created operation stood for when a group recorded the call: it may be destroyed, and its number be
+  // another one's, before the group ends.
+  std::optional<scaling> scale;
 };
 
 constexpr bool is_reduction(collective what) {
