@@ -77,6 +77,8 @@ typedef struct {
  *
  * Aliasing: output and residual_out may each equal input or residual exactly; no other buffers may overlap.
  * Stream: as xylAllReduce; device work is one launch (long calls: a few, one behind the other) and can be captured.
+ * Groups: not recorded between xylGroupStart and xylGroupEnd, but run at once. So on host memory one thread cannot
+ * drive several ranks of one communicator through this call; each needs a thread of its own.
  * Errors: xylInvalidArgument, with a sentence (NULL where something is needed, structure too small, unknown
  * pattern, type other than fp16, bf16, fp32; weight_type neither fp32 nor type; NVFP4 of fp32; hidden not a
  * multiple of what the pattern needs or above 16384; tokens * hidden too large; eps negative or not finite; wrong
