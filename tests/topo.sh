@@ -20,6 +20,10 @@ expect() {
   grep -q -e "$pattern" "$scratch/err" || fail "xylem-topo $* does not say \"$pattern\": $(cat "$scratch/err")"
 }
 
+if [ -c /dev/full ]; then
+  ! ./xylem-topo --help 2>/dev/null >/dev/full || fail "help that nobody can read is a success"
+fi
+
 for file in "$folder"/*.xml; do
   ./xylem-topo --file "$file" --export "$scratch/a.json" >"$scratch/text"
   grep -q '^GPU0 ' "$scratch/text" || fail "no matrix of $file"

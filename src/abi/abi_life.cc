@@ -51,34 +51,29 @@ result publish(const char* function, std::unique_ptr<member> made, xylComm_t* co
   return {};
 }
 
-// Makes a communicator now, or when the group ends; *comm is its handle as soon as that is given out.
+// Makes a communicator; *comm is its handle as soon as that is given out.
 // from: the member that it is derived from, or null.
-result make_member(const char* function, member_settings settings, member* from, member::making how,
+result make_member(const char* function, const member_settings& settings, member* from, member::making how,
                    xylComm_t* comm) {
-  group::step make = [function, from, settings = std::move(settings), how = std::move(how), comm]() -> result {
-    auto made = std::make_unique<member>();
-    made->settings = settings;
-    if (settings.blocking) {
-      XYL_TRY(made->make(how));
-      return publish(function, std::move(made), comm);
-    }
-    if (from != nullptr) XYL_TRY(from->occupy());
-    result begun =
-        made->begin_making(!from ? how : [from, how](const interruption* stop, std::unique_ptr<communicator>& out) {
-          // Before the new one is said to be made, whose owner may go on with either.
-          const std::unique_ptr<member, void (*)(member*)> left(from, [](member* m) { m->vacate(); });
-          return how(stop, out);
-        });
-    if (!begun.ok()) {
-      if (from != nullptr) from->vacate();
-      return begun;
-    }
-    XYL_TRY(publish(function, std::move(made), comm));
-    return error(xylInProgress, "still in progress");
-  };
-  if (!group::is_open()) return make();
-  group::record_making(from, std::move(make));
-  return {};
+  auto made = std::make_unique<member>();
+  made->settings = settings;
+  if (settings.blocking) {
+    XYL_TRY(made->make(how));
+    return publish(function, std::move(made), comm);
+  }
+  if (from != nullptr) XYL_TRY(from->occupy());
+  result begun =
+      made->begin_making(!from ? how : [from, how](const interruption* stop, std::unique_ptr<communicator>& out) {
+        // Before the new one is said to be made, whose owner may go on with either.
+        const std::unique_ptr<member, void (*)(member*)> left(from, [](member* m) { m->vacate(); });
+        return how(stop, out);
+      });
+  if (!begun.ok()) {
+    if (from != nullptr) from->vacate();
+    return begun;
+  }
+  XYL_TRY(publish(function, std::move(made), comm));
+  return error(xylInProgress, "still in progress");
 }
 
 result make_by_id(const char* function, xylComm_t* comm, int ranks, const xylUniqueId& id, int rank,
@@ -93,12 +88,17 @@ result make_by_id(const char* function, xylComm_t* comm, int ranks, const xylUni
   XYL_TRY(check_unique_id(bytes));
   // The device of this thread, now: a group's end may find another, and other threads have none.
   const int device = device_side::current_device();
-  return make_member(
-      function, std::move(settings), nullptr,
-      [=](const interruption* stop, std::unique_ptr<communicator>& out) {
-        return initialise_rank(bytes, ranks, rank, device, stop, out);
-      },
-      comm);
+  group::step make = [=, settings = std::move(settings)] {
+    return make_member(
+        function, settings, nullptr,
+        [=](const interruption* stop, std::unique_ptr<communicator>& out) {
+          return initialise_rank(bytes, ranks, rank, device, stop, out);
+        },
+        comm);
+  };
+  if (!group::is_open()) return make();
+  group::record_making(nullptr, std::move(make));
+  return {};
 }
 
 }  // namespace
@@ -178,23 +178,21 @@ xylResult_t xylCommSplit(xylComm_t comm, int color, int key, xylComm_t* newcomm,
     member_settings settings;
     XYL_TRY(read_config("xylCommSplit", config, settings));
     member* const from = resolve_handle(comm);
-    const auto held = from->hold();
-    // A rank without a color comes along, and gets nothing.
-    if (color == XYL_SPLIT_NOCOLOR) {
-      group::step come = [=] {
-        std::unique_ptr<communicator> none;
-        return parent->split(color, key, nullptr, none);
+    group::step derive = [=, settings = std::move(settings)]() -> result {
+      // A group may have destroyed it since.
+      member* still = nullptr;
+      XYL_TRY(find_member(comm, "xylCommSplit", still));
+      auto split = [=, keep = from->hold()](const interruption* stop, std::unique_ptr<communicator>& out) {
+        return parent->split(color, key, stop, out);
       };
-      if (!group::is_open()) return come();
-      group::record_making(from, [=, keep = held] { return come(); });
-      return {};
-    }
-    return make_member(
-        "xylCommSplit", std::move(settings), from,
-        [=, keep = held](const interruption* stop, std::unique_ptr<communicator>& out) {
-          return parent->split(color, key, stop, out);
-        },
-        newcomm);
+      if (color != XYL_SPLIT_NOCOLOR) return make_member("xylCommSplit", settings, from, split, newcomm);
+      // A rank without a color comes along, and gets nothing.
+      std::unique_ptr<communicator> none;
+      return split(nullptr, none);
+    };
+    if (!group::is_open()) return derive();
+    group::record_making(from, std::move(derive));
+    return {};
   });
 }
 

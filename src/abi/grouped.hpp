@@ -59,7 +59,9 @@ inline xylResult_t grouped_request(xylComm_t comm, const char* function, const r
     // In a group a rank may send to itself: as if by nobody in particular.
     if (r.what != collective::barrier)
       XYL_TRY(check_arguments(r, is_transfer(r.what) ? -1 : c->rank(), c->ranks()));
-    record_request(comm, function, *c, r);
+    request kept = r;
+    XYL_TRY(c->keep_operation(kept));
+    record_request(comm, function, *c, kept);
     return {};
   });
 }

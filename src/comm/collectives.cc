@@ -25,7 +25,7 @@ result communicator::collect(const request& r) {
   XYL_TRY(check_arguments(r, rank_, ranks_));
   const std::lock_guard guard(lock_);
   chosen_operation op;
-  if (is_reduction(r.what)) XYL_TRY(operations_.choose(r.op, r.type, ranks_, op));
+  if (is_reduction(r.what)) XYL_TRY(operations_.choose(r, ranks_, op));
   memory_kind kind = memory_kind::host;
   // Every rank uses at least one of its buffers.
   if (r.count > 0)
@@ -37,6 +37,15 @@ result communicator::collect(const request& r) {
   if (is_transfer(r.what)) return kind == memory_kind::host ? transfer_host({&r, 1}) : transfer_device({&r, 1});
   if (is_reduction(r.what)) return kind == memory_kind::host ? reduce_host(r, op) : reduce_device(r, op);
   return kind == memory_kind::host ? move_host(r) : move_device(r);
+}
+
+result communicator::keep_operation(request& r) {
+  if (!is_reduction(r.what) || r.op < first_created_operation) return {};
+  const std::lock_guard guard(lock_);
+  chosen_operation op;
+  XYL_TRY(operations_.choose(r, ranks_, op));
+  r.scale = op.scale;
+  return {};
 }
 
 void communicator::begin_host_call(const request& r, int operation) {

@@ -28,6 +28,8 @@ constexpr std::uint64_t host_ring_bytes = host_ring_slots * ((16 << 10) + layout
 constexpr std::uint64_t host_spread_bytes = 96 << 10;
 // Polls before yielding where ranks outnumber processors.
 constexpr int crowded_polls = 50;
+// What a rank on a busy machine may need to answer another, however short the deadline of calls is.
+constexpr std::int64_t least_handshake_ms = 1000;
 
 template <class F>
 result or_out_of_memory(F step) {
@@ -52,7 +54,11 @@ result communicator::create(int ranks, int rank, const allgather_function& excha
       layout::make(static_cast<std::uint32_t>(ranks), 1, host_packet_bytes, host_bulk_bytes,
                    std::min(host_message_bytes, static_cast<unsigned>(ranks) * host_ring_bytes), host_ring_slots));
   map.spread = host_spread_bytes;
-  XYL_TRY(peer_group::create(rank, exchange, map, c->peers_));
+  // A rank that waits for the answer of a stopped one must be back, to name it, before others give up on itself.
+  peer_ways ways;
+  ways.handshake_ms =
+      static_cast<int>(std::clamp<std::int64_t>(p.timeout_ns / 2'000'000, least_handshake_ms, ways.handshake_ms));
+  XYL_TRY(peer_group::create(rank, exchange, map, c->peers_, ways));
   XYL_TRY(c->choose_polls());
   // Nor may a lack of memory between two exchanges keep this rank from the next.
   result ready = or_out_of_memory([&] { return c->connect_host(map); });

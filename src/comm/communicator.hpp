@@ -41,6 +41,8 @@ class communicator {
   ~communicator();
 
   result collect(const request& r);
+  // For a call that is run later: finds what a created operation stands for now.
+  result keep_operation(request& r);
   // Sends and receives that go on together: their order does not matter, but for those of one peer and direction.
   // All on one kind of memory, whose arguments were checked.
   result transfer_together(std::span<const request> all);

@@ -30,21 +30,24 @@ result created_operations::destroy(int op) {
   return {};
 }
 
-result created_operations::choose(int op, int type, int ranks, chosen_operation& out) const {
+result created_operations::choose(const request& r, int ranks, chosen_operation& out) const {
+  const int op = r.op, type = r.type;
   out.combining = out.recorded = op;
   if (op < first_created_operation) {
     out.combining = without_average(static_cast<xylRedOp_t>(op));
     out.divisor = op == xylAvg ? static_cast<std::uint32_t>(ranks) : 1;
     return {};
   }
+  out.combining = xylSum;
+  out.recorded = premultiplied_sum;
+  out.scale = r.scale;
+  if (out.scale) return {};
   const auto index = static_cast<std::size_t>(op - first_created_operation);
   if (index >= all_.size() || !all_[index])
     return error(xylInvalidArgument, "%d is no operation that was created for this communicator", op);
   if (all_[index]->type != type)
     return error(xylInvalidArgument, "operation %d was created for %s, not for %s", op,
                  facts_of(all_[index]->type)->name, facts_of(type)->name);
-  out.combining = xylSum;
-  out.recorded = premultiplied_sum;
   out.scale = all_[index];
   return {};
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "comm/request.hpp"
 #include "exec/host_scale.hpp"
 
 namespace xyl {
@@ -33,8 +34,8 @@ class created_operations {
   // The code of the new operation.
   result create(const scaling& s, int& op);
   result destroy(int op);
-  // op: any code that check_arguments() has let through; type: of the call that wants it.
-  result choose(int op, int type, int ranks, chosen_operation& out) const;
+  // The operation of a reduction that check_arguments() has let through.
+  result choose(const request& r, int ranks, chosen_operation& out) const;
 
  private:
   std::vector<std::optional<scaling>> all_;  // by code

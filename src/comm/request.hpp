@@ -6,8 +6,10 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "base/result.hpp"
+#include "exec/host_scale.hpp"
 #include "proto/call.hpp"
 #include "proto/transfer.hpp"
 
@@ -25,6 +27,9 @@ struct request {
   int root = 0;  // or the peer of a send or receive
   xylStream_t stream = nullptr;
   std::shared_ptr<const fused_request> fused = nullptr;  // fused_all_reduce: all but the stream
+  // What a created operation stood for when a group recorded the call: it may be destroyed, and its number be
+  // another one's, before the group ends.
+  std::optional<scaling> scale;
 };
 
 constexpr bool is_reduction(collective what) {

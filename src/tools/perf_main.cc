@@ -143,7 +143,10 @@ int run(int argc, char** argv) {
   if (json.is_open()) json << task->json() << std::flush;
   if (csv.is_open()) csv.close();
   const bool files_are_whole = smallest(!csv.fail() && !json.fail()) == 1;
+  // An error of an earlier line stays with the stream.
+  const bool table_is_whole = smallest(std::fflush(stdout) == 0 && std::ferror(stdout) == 0) == 1;
 
+  if (!table_is_whole) return leave(self, exit_failure, "standard output could not be written to its end");
   if (!files_are_whole) return leave(self, exit_failure, "a file could not be written to its end (disk full?)");
   MPI_Finalize();
   return task->wrong() > 0 ? exit_wrong_result : 0;

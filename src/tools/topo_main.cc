@@ -90,7 +90,8 @@ result print_plans(const topo_options& options, const parameters& environment, c
 int run(int argc, char** argv) {
   topo_options options;
   if (const result r = parse_topo_options(argc, argv, options); !r.ok()) return leave(exit_usage, r.text());
-  if (!options.help.empty()) return std::fputs(options.help.c_str(), stdout) < 0 ? exit_failure : 0;
+  if (!options.help.empty())
+    return std::fputs(options.help.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? exit_failure : 0;
   parameters environment;
   if (const result r = read_parameters(environ, environment); !r.ok()) return leave(exit_usage, r.text());
 

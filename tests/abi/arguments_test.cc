@@ -2,15 +2,18 @@
 //
 // What a user sees when this rank itself is wrong: arguments, handles, initialisation, environment, a forked child.
 // Each test is named after its symptom.
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
 
 #include "abi/ranks.hpp"
+#include "base/clock.hpp"
 #include "comm/selection.hpp"
 
 namespace xyl::test {
@@ -164,6 +167,42 @@ TEST(initialisation, with_too_few_descriptors_is_an_error_on_all_ranks_and_never
         20'000);
     for (const auto& end : ends) EXPECT_TRUE(end.good()) << spare << " spare: " << end.text();
   }
+}
+
+// Rank 2 connects to rank 1, which is stopped between two exchanges, and comes to the next one in spite of that.
+TEST(initialisation, with_a_stopped_rank_does_not_hold_up_others_for_longer_than_their_deadline) {
+  ::setenv("XYLEM_TIMEOUT", "2", 1);
+  const auto ends = forked_ranks(3, [](int rank, meeting& m) {
+    const pid_t own = ::getpid();
+    pid_t all[3];
+    ASSERT_EQ(m.allgather(rank)(&own, all, sizeof own), 0);
+    struct state {
+      std::function<int(const void*, void*, std::size_t)> gather;
+      int rank, exchanges;
+      pid_t stopped;
+      std::int64_t began;
+    } s{m.allgather(rank), rank, 0, all[1], 0};
+    xylComm_t comm = nullptr;
+    xylCommInitOob(
+        &comm, 3, rank,
+        [](void* context, const void* send, void* recv, std::size_t bytes) {
+          state& s = *static_cast<state*>(context);
+          ++s.exchanges;
+          if (s.rank == 2 && s.exchanges == 3) {
+            EXPECT_LT(now_ns() - s.began, 5'000'000'000);  // 10 s it was
+            ::kill(s.stopped, SIGCONT);
+          }
+          const int failed = s.gather(send, recv, bytes);
+          s.began = now_ns();
+          if (s.rank == 1 && s.exchanges == 2) ::raise(SIGSTOP);
+          return failed;
+        },
+        &s);
+    EXPECT_GE(s.exchanges, 3);
+    xylCommDestroy(comm);
+  });
+  for (const process_end& end : ends) EXPECT_TRUE(end.good()) << end.text();
+  ::unsetenv("XYLEM_TIMEOUT");
 }
 
 TEST(wrong_environment, of_one_rank_fails_all_ranks_by_name) {

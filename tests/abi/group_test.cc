@@ -214,6 +214,59 @@ TEST(group, whose_communicator_is_destroyed_inside_is_an_error_at_its_end) {
   });
 }
 
+// It waited for itself, for ever.
+TEST(group, whose_communicator_is_split_and_destroyed_inside_is_an_error_at_its_end) {
+  for (int color : {0, XYL_SPLIT_NOCOLOR})
+    in_a_process([=] {
+      xylComm_t comm = nullptr, part = nullptr;
+      ASSERT_EQ(xylCommInitAll(&comm, 1, nullptr), xylSuccess);
+      ASSERT_EQ(xylGroupStart(), xylSuccess);
+      ASSERT_EQ(xylCommSplit(comm, color, 0, &part, nullptr), xylSuccess);
+      ASSERT_EQ(xylCommDestroy(comm), xylSuccess);
+      EXPECT_EQ(xylGroupEnd(), xylInvalidArgument);
+      EXPECT_TRUE(says(xylGetLastError(nullptr), "not a communicator")) << xylGetLastError(nullptr);
+      EXPECT_EQ(part, nullptr);
+    });
+}
+
+// The second operation gets the number of the first.
+TEST(group, whose_operation_is_destroyed_inside_uses_it_all_the_same) {
+  in_a_process([] {
+    xylComm_t comm = nullptr;
+    ASSERT_EQ(xylCommInitAll(&comm, 1, nullptr), xylSuccess);
+    float two = 2, five = 5, in = 3, first_out = 0, second_out = 0;
+    xylRedOp_t first, second;
+    ASSERT_EQ(xylRedOpCreatePreMulSum(&first, &two, xylFloat32, xylScalarHostImmediate, comm), xylSuccess);
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    ASSERT_EQ(xylAllReduce(&in, &first_out, 1, xylFloat32, first, comm, nullptr), xylSuccess);
+    ASSERT_EQ(xylRedOpDestroy(first, comm), xylSuccess);
+    ASSERT_EQ(xylRedOpCreatePreMulSum(&second, &five, xylFloat32, xylScalarHostImmediate, comm), xylSuccess);
+    EXPECT_EQ(second, first);
+    ASSERT_EQ(xylReduceScatter(&in, &second_out, 1, xylFloat32, second, comm, nullptr), xylSuccess);
+    ASSERT_EQ(xylRedOpDestroy(second, comm), xylSuccess);
+    EXPECT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+    EXPECT_EQ(first_out, 6);
+    EXPECT_EQ(second_out, 15);
+    EXPECT_EQ(xylCommDestroy(comm), xylSuccess);
+  });
+}
+
+TEST(group, that_uses_a_destroyed_operation_is_refused_at_the_call) {
+  in_a_process([] {
+    xylComm_t comm = nullptr;
+    ASSERT_EQ(xylCommInitAll(&comm, 1, nullptr), xylSuccess);
+    float two = 2, in = 3, out = 0;
+    xylRedOp_t op;
+    ASSERT_EQ(xylRedOpCreatePreMulSum(&op, &two, xylFloat32, xylScalarHostImmediate, comm), xylSuccess);
+    ASSERT_EQ(xylRedOpDestroy(op, comm), xylSuccess);
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    EXPECT_EQ(xylAllReduce(&in, &out, 1, xylFloat32, op, comm, nullptr), xylInvalidArgument);
+    EXPECT_EQ(xylGroupEnd(), xylInvalidArgument);
+    EXPECT_EQ(out, 0);
+    EXPECT_EQ(xylCommDestroy(comm), xylSuccess);
+  });
+}
+
 TEST(group, reports_mismatched_calls_of_its_ranks) {
   in_a_process([] {
     local_ranks all(2);
