@@ -57,6 +57,7 @@ result communicator::create(int ranks, int rank, const allgather_function& excha
   // Nor may a lack of memory between two exchanges keep this rank from the next.
   result ready = or_out_of_memory([&] { return c->connect_host(map); });
   XYL_TRY(c->peers_->agree(read.ok() ? std::move(ready) : std::move(read)));
+  XYL_TRY(c->find_out_about_reading());
   XYL_TRY(c->connect_device(device));
   XYL_TRY(c->agree_on_selection());
   out = std::move(c);
@@ -100,8 +101,22 @@ result communicator::connect_host(const layout& map) {
   return {};
 }
 
+// Collective, whatever this rank's environment says: rank 0's decides.
+result communicator::find_out_about_reading() {
+  if (ranks_ == 1) return {};
+  XYL_TRY(reading_.attempt(*peers_, read_process_memory));
+  space_->reach(reading_.processes(), read_process_memory);
+  if (reading_.allowed() || !parameters_.single_copy) return {};
+  // For want of memory it goes unsaid.
+  static_cast<void>(or_out_of_memory([&] {
+    log_line(log_level::info, rank_, "long messages in host memory are staged: %s", reading_.why_not().c_str());
+    return result();
+  }));
+  return {};
+}
+
 result communicator::agree_on_selection() {
-  selection_ = selection::defaults(ranks_, parameters_, selection_.max_blocks);
+  selection_ = selection::defaults(ranks_, parameters_, selection_.max_blocks, reading_.allowed());
   XYL_TRY(peers_->exchange(&selection_, all_selections_.data(), sizeof selection_));
   selection_ = all_selections_[0];
   if (!selection_.plausible(static_cast<std::uint32_t>(ranks_)))

@@ -23,6 +23,7 @@
 #include "exec/device_side.hpp"
 #include "exec/host_packet.hpp"
 #include "peer/peer_group.hpp"
+#include "peer/reading_proof.hpp"
 #include "proto/fused_work.hpp"
 #include "xylem/xylem_fused.h"
 
@@ -75,22 +76,26 @@ class communicator {
         parameters_(p),
         all_selections_(static_cast<std::size_t>(ranks)),
         devices_(static_cast<std::size_t>(ranks)),
-        all_masks_(static_cast<std::size_t>(ranks)) {}
+        all_masks_(static_cast<std::size_t>(ranks)),
+        reading_(ranks) {}
 
   control_block& own_control() { return *reinterpret_cast<control_block*>(peers_->workspace(rank_)); }
   result choose_polls();
   result connect_host(const layout& map);
   result connect_device(std::optional<int> wanted);
+  result find_out_about_reading();
   result agree_on_selection();
 
   void begin_host_call(const request& r, int operation);
   result reduce_host(const request& r, const chosen_operation& op);
   result move_host(const request& r);
+  result move_host_directly(const request& r, movement m);
   const std::byte* scaled(const chosen_operation& op, const std::byte* input, std::uint64_t stride, int pieces,
                           std::uint64_t elements);
   result reduce_device(const request& r, const chosen_operation& op);
   result move_device(const request& r);
   result transfer_host(std::span<const request> all);
+  transfer host_transfer_of(const request& r, const call_record& record) const;
   result copy_to_self(const std::vector<request>& sends, const std::vector<request>& receives);
   result transfer_on_streams(std::vector<request> all);
   result transfer_device(std::span<const request> all);
@@ -119,6 +124,7 @@ class communicator {
   std::vector<selection> all_selections_;
   std::vector<std::int32_t> devices_;
   std::vector<cpu_set_t> all_masks_;
+  reading_proof reading_;
   int polls_before_yielding_ = wait_limits{}.polls_before_yielding;
 
   std::unique_ptr<peer_group> peers_;

@@ -77,6 +77,10 @@ const char* describe_phase(phase p) {
       return "receive";
     case phase::team:
       return "part of a row";
+    case phase::taking:
+      return "reading of its buffer";
+    case phase::taken:
+      return "end of its reading";
   }
   return "?";
 }
