@@ -156,6 +156,12 @@ constexpr parameter_info table[] = {
        return store_choice(text, std::array{"auto", "baseline", "avx2", "avx512"},
                            [&](int at) { out.host_instructions = static_cast<instruction_set>(at); });
      }},
+    {"XYLEM_SINGLE_COPY", "choice", "auto", "", "auto or never",
+     "Whether long messages in host memory are read straight from the other process's buffer, where the system lets "
+     "every rank do that.",
+     [](std::string_view text, parameters& out) {
+       return store_choice(text, std::array{"auto", "never"}, [&](int at) { out.single_copy = at == 0; });
+     }},
     {"XYLEM_CONNECT_TIMEOUT", "seconds", "10", "seconds", "seconds from 0.01 to 86400, without a suffix",
      "How long a rank tries to reach the process that made the unique id, where no machine refuses it.",
      [](std::string_view text, parameters& out) {

@@ -37,6 +37,7 @@ struct parameters {
   std::optional<int> max_blocks;
   launch_overlap overlap = launch_overlap::automatic;
   bool deterministic = false;
+  bool single_copy = true;
   instruction_set host_instructions = instruction_set::automatic;
   std::int64_t connect_timeout_ns = 10'000'000'000;
   std::string socket_interfaces;  // empty: all

@@ -11,6 +11,7 @@
 #include "exec/host_transfer.hpp"
 #include "proto/exchange_packet.hpp"
 #include "proto/reduce_to.hpp"
+#include "proto/single_copy.hpp"
 
 namespace xyl {
 
@@ -124,6 +125,7 @@ result communicator::move_host(const request& r) {
   begin_host_call(r, 0);
   const unsigned element_bytes = facts_of(r.type)->bytes;
   movement m = movement_of(r, r.count * element_bytes);
+  if (m.bytes >= selection_.single_copy_bytes) return move_host_directly(r, m);
   const bool uses_packets = selection_.forced == static_cast<std::uint32_t>(algorithm::packet);
   const bool spreads = selection_.forced == static_cast<std::uint32_t>(algorithm::two_shot) && ranks_ > 1 &&
                        r.what == collective::broadcast;
@@ -144,11 +146,40 @@ result communicator::move_host(const request& r) {
   return {};
 }
 
+// Without staging. Of an alltoall in place, of which the peers do not know, a rank takes its own pieces aside
+// first, in chunks for which there is room: so all alltoalls go in such chunks.
+result communicator::move_host_directly(const request& r, movement m) {
+  host_call& c = host_call_;
+  const std::uint64_t total = m.bytes, ranks = static_cast<unsigned>(ranks_);
+  const bool may_overlap = r.what == collective::all_to_all;
+  const std::uint64_t step =
+      may_overlap ? std::max<std::uint64_t>(64, c.map.scratch_bytes() / ranks / 64 * 64) : total;
+  std::byte* const aside = c.workspace[rank_] + c.map.scratch_offset(static_cast<unsigned>(rank_));
+  for (std::uint64_t done = 0; done < total; done += m.bytes) {
+    m.bytes = std::min(step, total - done);
+    c.input = static_cast<const std::byte*>(r.send) + done;
+    c.output = static_cast<std::byte*>(r.recv) + done;
+    if (may_overlap && r.send == r.recv) {
+      for (std::uint64_t p = 0; p < ranks; ++p) std::memcpy(aside + p * m.bytes, c.input + p * total, m.bytes);
+      c.input = aside;
+      m.input_stride = m.bytes;
+    }
+    if (!single_copy_exchange(*space_, c, m)) return leave_host_call();
+  }
+  return {};
+}
+
+transfer communicator::host_transfer_of(const request& r, const call_record& record) const {
+  transfer t = transfer_of(r, record);
+  t.offered = t.bytes >= selection_.single_copy_bytes;
+  return t;
+}
+
 result communicator::transfer_host(std::span<const request> all) {
   if (all.size() == 1) {  // the usual, and worth a way without memory allocation
     const request& r = all[0];
     host_call_.record = record_of(r, 0, false);
-    if (!run_transfer(*space_, host_call_, transfer_of(r, host_call_.record), 0)) return leave_host_call();
+    if (!run_transfer(*space_, host_call_, host_transfer_of(r, host_call_.record), 0)) return leave_host_call();
     return {};
   }
   std::vector<host_transfer> transfers;
@@ -156,7 +187,7 @@ result communicator::transfer_host(std::span<const request> all) {
   for (const request& r : all) {
     host_transfer& t = transfers.emplace_back();
     t.record = record_of(r, 0, false);
-    t.what = transfer_of(r, t.record);
+    t.what = host_transfer_of(r, t.record);
   }
   if (!run_host_transfers(*space_, *waits_, host_call_, transfers, host_call_.record)) return leave_host_call();
   return {};

@@ -63,6 +63,7 @@ result communicator::create(int ranks, int rank, const allgather_function& excha
   // Nor may a lack of memory between two exchanges keep this rank from the next.
   result ready = or_out_of_memory([&] { return c->connect_host(map); });
   XYL_TRY(c->peers_->agree(read.ok() ? std::move(ready) : std::move(read)));
+  XYL_TRY(c->find_out_about_reading());
   XYL_TRY(c->connect_device(device));
   XYL_TRY(c->agree_on_selection());
   out = std::move(c);
@@ -105,6 +106,20 @@ result communicator::connect_host(const layout& map) {
   rows_ = &choose_host_rows(parameters_.host_instructions);
   space_ = std::make_unique<host_space>(*waits_, own);
   control_ = std::make_unique<control_allgather>(std::move(boards), rank_, *waits_);
+  return {};
+}
+
+// Collective, whatever this rank's environment says: rank 0's decides.
+result communicator::find_out_about_reading() {
+  if (ranks_ == 1) return {};
+  XYL_TRY(reading_.attempt(*peers_, read_process_memory));
+  space_->reach(reading_.processes(), read_process_memory);
+  if (reading_.allowed() || !parameters_.single_copy) return {};
+  // For want of memory it goes unsaid.
+  static_cast<void>(or_out_of_memory([&] {
+    log_line(log_level::info, rank_, "long messages in host memory are staged: %s", reading_.why_not().c_str());
+    return result();
+  }));
   return {};
 }
 

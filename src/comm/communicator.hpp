@@ -25,6 +25,7 @@
 #include "exec/host_packet.hpp"
 #include "exec/host_row.hpp"
 #include "peer/peer_group.hpp"
+#include "peer/reading_proof.hpp"
 #include "proto/fused_work.hpp"
 #include "xylem/xylem_fused.h"
 
@@ -82,12 +83,14 @@ class communicator {
         parameters_(p),
         all_choices_(static_cast<std::size_t>(ranks)),
         devices_(static_cast<std::size_t>(ranks)),
-        hosts_(static_cast<std::size_t>(ranks)) {}
+        hosts_(static_cast<std::size_t>(ranks)),
+        reading_(ranks) {}
 
   control_block& own_control() { return *reinterpret_cast<control_block*>(peers_->workspace(rank_)); }
   result choose_polls();
   result connect_host(const layout& map);
   result connect_device(std::optional<int> wanted);
+  result find_out_about_reading();
   // See communicator_plan.cc.
   result agree_on_selection();
   result make_choice(agreed_choice& mine);
@@ -97,11 +100,13 @@ class communicator {
   void begin_host_call(const request& r, int operation);
   result reduce_host(const request& r, const chosen_operation& op);
   result move_host(const request& r);
+  result move_host_directly(const request& r, movement m);
   const std::byte* scaled(const chosen_operation& op, const std::byte* input, std::uint64_t stride, int pieces,
                           std::uint64_t elements);
   result reduce_device(const request& r, const chosen_operation& op);
   result move_device(const request& r);
   result transfer_host(std::span<const request> all);
+  transfer host_transfer_of(const request& r, const call_record& record) const;
   result copy_to_self(const std::vector<request>& sends, const std::vector<request>& receives);
   result transfer_on_streams(std::vector<request> all);
   result transfer_device(std::span<const request> all);
@@ -133,6 +138,7 @@ class communicator {
   std::vector<device_handle> device_handles_;  // empty without devices
   ring_seat seat_;                             // in the plan's ring
   std::string description_;                    // of all ranks; see description.hpp
+  reading_proof reading_;
   int polls_before_yielding_ = wait_limits{}.polls_before_yielding;
 
   std::unique_ptr<peer_group> peers_;

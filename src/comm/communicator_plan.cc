@@ -25,6 +25,7 @@ constexpr std::chrono::milliseconds patience{2000};
 result communicator::make_choice(agreed_choice& mine) {
   planning_input in{.wishes = parameters_, .hosts = hosts_, .devices = device_handles_};
   in.max_blocks = selection_.max_blocks;
+  in.can_read = reading_.allowed();
   in.patience = patience;
   in.cache_folder = user_cache_folder();
   if (device_) {

@@ -18,9 +18,13 @@ namespace {
 
 // A peer may have written the record.
 const char* name_of_fused_pattern(unsigned pattern) {
-  static constexpr const char* names[] = {
-      "sum", "residual, RMSNorm", "residual, RMSNorm, FP8 static", "residual, RMSNorm, FP8 per token",
-      "residual, RMSNorm, FP8 per group", "residual, RMSNorm, NVFP4", "residual, RMSNorm, NVFP4 swizzled"};
+  static constexpr const char* names[] = {"sum",
+                                          "residual, RMSNorm",
+                                          "residual, RMSNorm, FP8 static",
+                                          "residual, RMSNorm, FP8 per token",
+                                          "residual, RMSNorm, FP8 per group",
+                                          "residual, RMSNorm, NVFP4",
+                                          "residual, RMSNorm, NVFP4 swizzled"};
   return pattern < sizeof names / sizeof *names ? names[pattern] : "?";
 }
 
@@ -77,6 +81,10 @@ const char* describe_phase(phase p) {
       return "receive";
     case phase::team:
       return "part of a row";
+    case phase::taking:
+      return "reading of its buffer";
+    case phase::taken:
+      return "end of its reading";
   }
   return "?";
 }
@@ -162,6 +170,9 @@ result explain_poison(std::uint64_t word, std::span<const control_block* const> 
   if (code == xylRemoteError)
     return error(code, "%s died, aborted or left; rank %d leaves %s #%llu", who.c_str(), rank, call.c_str(),
                  number);
+  if (code == xylSystemError && recorded && own.code == xylSystemError && own.waited_in == phase::taking)
+    return error(code, "rank %d could not read the buffer that %s gave to %s #%llu: %s", rank, who.c_str(),
+                 call.c_str(), number, std::strerror(static_cast<int>(own.seen)));
   return error(code_for(word, rank), "%s took the communicator out of service (%d); rank %d leaves %s #%llu",
                who.c_str(), static_cast<int>(code), rank, call.c_str(), number);
 }

@@ -8,7 +8,7 @@
 
 namespace xyl {
 
-selection selection::defaults(int ranks, const parameters& p, unsigned blocks) {
+selection selection::defaults(int ranks, const parameters& p, unsigned blocks, bool can_read) {
   // Filled as bytes, so that the hash never sees padding.
   selection s;
   std::memset(&s, 0, sizeof s);
@@ -47,6 +47,8 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks) {
   if (p.packet_bytes || p.one_shot_bytes || p.forced_algorithm) s.host.from = s.device.from = origin::variable;
   if (p.packet_bytes) s.host.packet_bytes = s.device.packet_bytes = *p.packet_bytes;
   if (p.one_shot_bytes) s.host.one_shot_bytes = s.device.one_shot_bytes = *p.one_shot_bytes;
+  // The kernel's way to the other memory costs about a microsecond, and staging a second copy.
+  s.single_copy_bytes = ranks > 1 && can_read && p.single_copy && !p.forced_algorithm ? 64 << 10 : UINT64_MAX;
   s.ranks = static_cast<std::uint32_t>(ranks);
   s.forced = p.forced_algorithm ? static_cast<std::uint32_t>(*p.forced_algorithm) : automatic;
   s.max_blocks = p.max_blocks ? std::min<std::uint32_t>(blocks, static_cast<std::uint32_t>(*p.max_blocks)) : blocks;

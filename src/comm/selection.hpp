@@ -47,6 +47,8 @@ struct selection {
   };
   limits host;
   limits device;
+  // Host: pieces of messages of at least so many bytes are taken from the sender's buffer, see proto/single_copy.hpp.
+  std::uint64_t single_copy_bytes;
   std::uint32_t ranks;
   std::uint32_t forced;      // an algorithm, or `automatic`
   std::uint32_t max_blocks;  // device: co-resident on every rank
@@ -54,7 +56,8 @@ struct selection {
   std::uint64_t plan;  // hash of the plan table; 0: none
 
   // blocks: the most that are co-resident on every rank (device), 0 without devices.
-  static selection defaults(int ranks, const parameters& p, unsigned blocks);
+  // can_read: whether all ranks can read each other's memory.
+  static selection defaults(int ranks, const parameters& p, unsigned blocks, bool can_read = false);
 
   algorithm choose(const limits& of, std::uint64_t bytes) const;
   // For what a ring does not do: a ring that was chosen as such is made two-shot.

@@ -5,10 +5,14 @@
 // where it is lock-free.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "exec/host_wait.hpp"
+#include "os/process_memory.hpp"
 #include "proto/space.hpp"
 
 namespace xyl {
@@ -19,6 +23,12 @@ class host_space {
 
  public:
   host_space(host_wait& waits, control_block& control) : waits_(waits), control_(control) {}
+
+  // Lets take() work: how the ranks' processes, which outlive this, are called, and how their memory is read.
+  void reach(const std::vector<std::int64_t>& processes, process_reader read) {
+    processes_ = &processes;
+    read_ = read;
+  }
 
   bool begin() {
     epoch_ = next_epoch(control_.call.epoch);
@@ -103,10 +113,35 @@ class host_space {
     if (bytes != 0) std::memcpy(to, from, bytes);
   }
 
+  // See proto/single_copy.hpp. In steps, between which it finds out that it should give up.
+  bool take(std::byte* to, std::uint64_t address, std::uint64_t bytes, waiting w) {
+    constexpr std::uint64_t step = 1 << 20;
+    while (bytes > 0) {
+      const ssize_t got =
+          read_((*processes_)[static_cast<std::size_t>(w.peer)], to, address, std::min(step, bytes));
+      // After the bytes were read: a rank that gives up poisons all others before it returns to its caller, who may
+      // then change the buffer. (poison_word() loads with acquire order.)
+      if (waits_.out_of_service(epoch_)) return false;
+      if (got <= 0) {
+        const int reason = got < 0 ? errno : EFAULT;
+        if (reason == EINTR) continue;
+        waits_.give_up(reason == ESRCH ? xylRemoteError : xylSystemError, {w, bytes, epoch_},
+                       static_cast<std::uint64_t>(reason));
+        return false;
+      }
+      to += got;
+      address += static_cast<std::uint64_t>(got);
+      bytes -= static_cast<std::uint64_t>(got);
+    }
+    return true;
+  }
+
  private:
   host_wait& waits_;
   control_block& control_;
   epoch_t epoch_ = 0;
+  const std::vector<std::int64_t>* processes_ = nullptr;
+  process_reader read_ = nullptr;
 };
 
 static_assert(execution_space<host_space>);

@@ -58,7 +58,8 @@ class together {
       // Compares headers; has nothing to wait for.
       good = part.await(space_, call_);
       if (!good) return true;
-      part.move(space_, call_);
+      good = part.move(space_, call_);
+      if (!good) return true;
       has_moved = true;
     }
     return has_moved;

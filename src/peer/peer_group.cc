@@ -240,6 +240,11 @@ bool peer_group::same_process(int rank) const {
   return introductions_[rank].process == introductions_[rank_].process;
 }
 
+std::int64_t peer_group::process_number(int rank) const {
+  const introduction &other = introductions_[rank], &own = introductions_[rank_];
+  return own.process_space != 0 && own.process_space == other.process_space ? other.process_number : 0;
+}
+
 bool peer_group::departed(int rank) const { return (life_of(control(rank)) & life::departed) != 0; }
 
 // relaxed: the flag says all there is to know. It is set before the poison is, whose acquire load makes it visible.

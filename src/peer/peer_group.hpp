@@ -52,6 +52,8 @@ class peer_group final : private service_client {
   // Mapped here until this object ends. For ranks of this process it is their very own mapping.
   std::byte* workspace(int rank) const { return memory_[rank]->data(); }
   bool same_process(int rank) const;
+  // The rank's process as this process calls it; 0 where the two number processes differently.
+  std::int64_t process_number(int rank) const;
   bool departed(int rank) const;
   // True at the latest when this rank's control block is poisoned for it.
   bool dead(int rank) const;

@@ -51,6 +51,7 @@ enum class flag_family : int {
   reduce_gather,   // and to the root
   message,         // of pairs, in numbers of chunks: written by the sender,
   credit,          // and by the receiver, who has taken them out
+  taken,           // of single_copy_exchange(): by who has taken what this rank offered
   ring             // the last, since it takes twice the room
 };
 
@@ -70,7 +71,9 @@ enum class phase : std::uint32_t {
   message,
   credit,
   control,
-  team
+  team,
+  taking,
+  taken
 };
 
 // Why a communicator is out of service. Written into every rank's control line by whoever gives up first; zero is

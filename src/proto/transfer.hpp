@@ -14,10 +14,12 @@
 //                      has compared that, and takes the communicator out of service if it differs
 //
 // Every message has at least one chunk, also one of no bytes: it too is compared. A sender is done when its last
-// chunk is in its slot.
+// chunk is in its slot. A message may instead be offered whole, in one slot (see offer.hpp): the receiver takes it
+// from the sender's buffer, and its credit for that slot lets the sender go.
 #pragma once
 
 #include "proto/movement.hpp"
+#include "proto/offer.hpp"
 
 namespace xyl {
 
@@ -28,6 +30,7 @@ struct transfer {
   std::uint64_t fingerprint = 0;
   std::int32_t peer = 0;
   bool sends = false;
+  bool offered = false;  // in one block, on a space that takes
   // The blocks of a launch that work on it.
   std::uint16_t first_block = 0;
   std::uint16_t blocks = 1;
@@ -46,6 +49,7 @@ class transfer_part {
     if (next_ > end_) next_ = end_;
     left_ = units_of(end_ - next_, c.map.pair_chunk);
     if (left_ == 0) left_ = 1;
+    if (t.offered) left_ = t.sends ? 2 : 1;  // steps: to offer, and to be told that it was taken
     number_ = *counter(c) + 1;
   }
 
@@ -62,13 +66,16 @@ class transfer_part {
   // Without waiting, where a space can tell. The number of a chunk that await() would not have to wait for.
   template <class S>
   bool is_ready(const Call& c) const {
+    if (is_offered()) return S::reached(credit(c), number_);
     if (t_.sends) return number_ <= c.map.pair_slots || S::reached(credit(c), number_ - c.map.pair_slots);
     return S::arrived(at<const line>(c, c.rank, arrival(c)), tag());
   }
 
-  // Moves the chunk that was awaited, and says so to the peer.
+  // Moves the chunk that was awaited, and says so to the peer. False if it gave up.
   template <class S>
-  XYL_FN void move(S& s, const Call& c) {
+  XYL_FN bool move(S& s, const Call& c) {
+    if constexpr (taking_space<S>)
+      if (t_.offered) return move_offer(s, c);
     const std::uint64_t bytes = end_ - next_ < c.map.pair_chunk ? end_ - next_ : c.map.pair_chunk;
     const range units{0, units_of(bytes, 16)};
     const std::uint64_t slot = t_.sends ? departure(c) : arrival(c);
@@ -86,9 +93,31 @@ class transfer_part {
     next_ += bytes;
     ++number_;
     if (--left_ == 0 && s.lane() == 0) *counter(c) = number_ - 1;
+    return true;
   }
 
  private:
+  // Whether the message is at the receiver's disposal.
+  XYL_FN bool is_offered() const { return t_.offered && t_.sends && left_ == 1; }
+
+  template <class S>
+  bool move_offer(S& s, const Call& c) {
+    bool good = true;
+    if (t_.sends && left_ == 2) {
+      if (s.lane() == 0) *at<offer>(c, t_.peer, departure(c) + sizeof(line)) = offer::of(t_.from, t_.bytes);
+      tell_receiver(s, c, departure(c));
+    } else {
+      if (s.lane() == 0 && !t_.sends) {
+        good = take_offer(s, *at<const offer>(c, c.rank, arrival(c) + sizeof(line)), t_.to, t_.bytes, t_.peer);
+        // Release: the message was read before the sender's caller writes to its buffer.
+        if (good) s.post(at<flag>(c, t_.peer, flag_of(c, flag_family::credit)), number_);
+      }
+      if (good && s.lane() == 0) *counter(c) = number_;
+    }
+    --left_;
+    return s.all(good);
+  }
+
   // A call whose next rank is the peer, which is where push_piece() puts what goes one step.
   struct towards {
     std::int32_t rank, ranks;
@@ -130,6 +159,8 @@ class transfer_part {
 
   template <class S>
   XYL_FN bool await_credit(S& s, const Call& c) const {
+    // Acquire: the receiver has read the message before this rank's caller writes to its buffer.
+    if (is_offered()) return s.await(credit(c), number_, waiting{t_.peer, phase::taken});
     // Acquire: the receiver's loads of the slot come before this rank's stores.
     return number_ <= c.map.pair_slots ||
            s.await(credit(c), number_ - c.map.pair_slots, waiting{t_.peer, phase::credit});
@@ -179,7 +210,7 @@ XYL_FN bool run_transfer(S& s, const Call& c, const transfer& t, unsigned block)
   s.sync();  // all lanes have read the counter before one of them writes it
   while (!part.is_done()) {
     if (!part.await(s, c)) return false;
-    part.move(s, c);
+    if (!part.move(s, c)) return false;
   }
   return true;
 }

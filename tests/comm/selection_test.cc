@@ -43,6 +43,20 @@ TEST(selection, chunks_fit_the_workspace_for_any_number_of_ranks) {
         }
 }
 
+TEST(selection, takes_from_buffers_only_where_all_ranks_can_read_and_nothing_else_is_wished_for) {
+  parameters p;
+  const selection able = selection::defaults(2, p, 0, true), unable = selection::defaults(2, p, 0, false);
+  EXPECT_EQ(able.single_copy_bytes, 64u << 10);
+  EXPECT_EQ(unable.single_copy_bytes, UINT64_MAX);
+  EXPECT_NE(able.hash(), unable.hash());
+  EXPECT_EQ(selection::defaults(1, p, 0, true).single_copy_bytes, UINT64_MAX);
+  p.forced_algorithm = algorithm::two_shot;
+  EXPECT_EQ(selection::defaults(2, p, 0, true).single_copy_bytes, UINT64_MAX);
+  p = {};
+  p.single_copy = false;
+  EXPECT_EQ(selection::defaults(2, p, 0, true).hash(), unable.hash());
+}
+
 TEST(selection, thresholds_of_the_environment_are_kept_and_force_wins) {
   parameters p;
   p.packet_bytes = 100;

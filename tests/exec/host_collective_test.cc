@@ -24,8 +24,8 @@ TEST_P(host_collectives, bytes_of_every_form_in_any_order) {
   collective_machine<host_rank, host_call> machine(plan);
   std::mt19937 random(static_cast<unsigned>(plan.ranks));
   std::vector<collective_plan> calls;
-  for (const form how :
-       {form::packet, form::direct, form::pull, form::spread, form::direct_reduce, form::two_phase, form::shift})
+  for (const form how : {form::packet, form::direct, form::pull, form::spread, form::single_copy,
+                         form::direct_reduce, form::two_phase, form::shift})
     for (int what = static_cast<int>(collective::reduce); what <= static_cast<int>(collective::send); ++what)
       for (const std::uint64_t count :
            {std::uint64_t{0}, std::uint64_t{1 + random() % 15}, std::uint64_t{1 + random() % 120},
@@ -39,6 +39,7 @@ TEST_P(host_collectives, bytes_of_every_form_in_any_order) {
         c.root = static_cast<int>(random() % static_cast<unsigned>(plan.ranks));
         c.in_place = random() % 2;
         c.shift = random() % 4;
+        c.offered = random() % 2;
         c.distance = 1 + static_cast<int>(random() % static_cast<unsigned>(plan.ranks - 1));
         calls.push_back(c);
       }

@@ -6,13 +6,14 @@
 
 #include "proto/exchange_packet.hpp"
 #include "proto/reduce_to.hpp"
+#include "proto/single_copy.hpp"
 #include "proto/thread_machine.hpp"
 #include "proto/transfer.hpp"
 
 namespace xyl::test {
 
-enum class form { packet, direct, pull, spread, packet_reduce, direct_reduce, two_phase, shift };
-inline constexpr const char* form_names[] = {"packet",        "direct",        "pull",      "spread",
+enum class form { packet, direct, pull, spread, single_copy, packet_reduce, direct_reduce, two_phase, shift };
+inline constexpr const char* form_names[] = {"packet",        "direct",        "pull",      "spread", "single_copy",
                                              "packet_reduce", "direct_reduce", "two_phase", "shift"};
 
 struct collective_plan {
@@ -23,9 +24,10 @@ struct collective_plan {
   std::uint64_t count = 0;  // of a piece
   unsigned blocks = 1;
   bool in_place = false;
-  unsigned shift = 0;  // elements by which user pointers are off (output: one more)
-  int odd_rank = -1;   // believes in another count
-  int distance = 1;    // of a shift: rank r sends to r + distance
+  unsigned shift = 0;    // elements by which user pointers are off (output: one more)
+  int odd_rank = -1;     // believes in another count
+  int distance = 1;      // of a shift: rank r sends to r + distance
+  bool offered = false;  // a shift: without staging
 };
 
 // Whether a form does a collective.
@@ -33,6 +35,7 @@ inline bool does(form how, collective what) {
   switch (how) {
     case form::packet:
     case form::direct:
+    case form::single_copy:
       return what >= collective::broadcast && what != collective::reduce_scatter && what <= collective::scatter;
     case form::pull:
       return what == collective::broadcast || what == collective::all_gather;
@@ -53,6 +56,7 @@ inline bool does(form how, collective what) {
 inline std::uint64_t largest_piece(form how, const layout& map, std::uint64_t element_bytes) {
   std::uint64_t bytes = map.bulk_stride;
   if (how == form::packet || how == form::packet_reduce) bytes = map.packet_capacity();
+  if (how == form::single_copy) bytes = 3 * map.bulk_stride + 7;
   if (how == form::spread) bytes = map.bulk_stride * (map.ranks - 1);
   if (how == form::two_phase) bytes = map.bulk_stride / 32 * 16 * map.ranks;
   if (how == form::shift) bytes = 9 * map.pair_chunk + 5;
@@ -194,6 +198,8 @@ class collective_machine {
       }
   }
   bool is_in_place(const collective_plan& c, int r) const {
+    // Whoever takes an alltoall apart in place has to see to it himself.
+    if (c.how == form::single_copy && c.what == collective::all_to_all) return false;
     return c.in_place && c.what != collective::send && pieces(c, r, true) && pieces(c, r, false);
   }
 
@@ -230,6 +236,15 @@ class collective_machine {
         return packet_exchange(s, c, m);
       case form::spread:
         return spread_broadcast(s, c, m);
+      case form::single_copy: {
+        if (block > 0) return true;
+        const bool good = single_copy_exchange(s, c, m);
+        // The caller may write to its buffer now: a peer that still reads it races with this.
+        if (good && lane == 0)
+          if (const auto bytes = content(r, i); !bytes.empty())
+            std::memcpy(buffers_of(r, i).input, bytes.data(), bytes.size());
+        return good;
+      }
       default:
         return exchange(s, c, m, plan.how == form::pull);
     }
@@ -248,6 +263,7 @@ class collective_machine {
     out.peer = (c.rank + plan.distance) % c.ranks;
     in.peer = (c.rank - plan.distance + c.ranks) % c.ranks;
     if constexpr (requires { s.transfer_both(c, out, in); }) {
+      out.offered = in.offered = plan.offered;
       return s.transfer_both(c, out, in);
     } else {
       out.blocks = in.blocks = static_cast<std::uint16_t>(half);

@@ -12,8 +12,9 @@
 namespace xyl::test {
 namespace {
 
-constexpr form forms[] = {form::packet,        form::direct,        form::pull,      form::spread,
-                          form::packet_reduce, form::direct_reduce, form::two_phase, form::shift};
+constexpr form forms[] = {form::packet,        form::direct,      form::pull,
+                          form::spread,        form::single_copy, form::packet_reduce,
+                          form::direct_reduce, form::two_phase,   form::shift};
 constexpr collective collectives[] = {collective::broadcast,      collective::all_gather, collective::all_to_all,
                                       collective::gather,         collective::scatter,    collective::reduce,
                                       collective::reduce_scatter, collective::send};
@@ -60,6 +61,7 @@ TEST_P(collectives_of, bytes_of_every_form_in_any_order) {
           // A send and a receive need a block each.
           if (how == form::shift && (p.blocks < 2 || p.ranks < 2)) continue;
           if (how == form::shift) c.blocks = p.blocks;
+          if (how == form::single_copy) c.blocks = 1;
           c.distance = 1 + static_cast<int>(random() % static_cast<unsigned>(p.ranks - 1));
           c.in_place = random() % 2;
           c.shift = random() % 2 ? random() % 4 : 0;
@@ -82,7 +84,7 @@ TEST_P(collectives_of, that_differ_touch_no_output) {
       c.how = how;
       c.what = what;
       c.count = 20;
-      c.blocks = p.blocks;
+      c.blocks = how == form::single_copy ? 1 : p.blocks;
       c.root = p.ranks - 1;
       std::vector<collective_plan> calls(2, c);
       calls[1].odd_rank = p.ranks - 2;

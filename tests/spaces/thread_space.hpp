@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -28,8 +29,8 @@ struct thread_block {
   std::vector<char> votes;  // of all(); one per lane
   // See proto/grouped_packet.hpp; groups of one lane, and as many ranks as any test has.
   std::vector<std::uint64_t> words = std::vector<std::uint64_t>(2 * 16);
-  epoch_t epoch = 0;    // of begin()
-  bool healthy = true;  // of begin()
+  epoch_t epoch = 0;                                                           // of begin()
+  bool healthy = true;                                                         // of begin()
   std::vector<std::uint32_t> scratch = std::vector<std::uint32_t>(16384 / 2);  // see row_scratch() in proto/row.hpp
 };
 
@@ -183,6 +184,18 @@ class thread_space {
   void store16(unit16* to, unit16 value) {
     jitter();
     *to = value;
+  }
+
+  // See proto/single_copy.hpp. Ranks are threads of one process: a peer's address is good here as well.
+  bool take(std::byte* to, std::uint64_t address, std::uint64_t bytes, waiting w) {
+    jitter();
+    if (address == 0) {
+      refuse(w, bytes, 0);
+      return false;
+    }
+    std::memcpy(to, reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(address)), bytes);
+    jitter();
+    return true;
   }
 
  protected:

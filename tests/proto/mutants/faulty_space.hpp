@@ -19,10 +19,11 @@ enum class ordering_fault {
   no_departure,         // headers are not waited for: nobody knows that the peers have left earlier calls
   early_reuse,          // one slot instead of two
   no_credit,            // a pair's ring is written on without waiting for the receiver
+  not_taken,            // a rank returns while peers may still read its buffer
 };
 inline constexpr std::string_view fault_names[] = {
-    "none",         "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await",
-    "no_departure", "early_reuse",  "no_credit"};
+    "none",        "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await", "no_departure",
+    "early_reuse", "no_credit",    "not_taken"};
 
 template <ordering_fault Fault>
 class faulty_space : public thread_space {
@@ -35,6 +36,7 @@ class faulty_space : public thread_space {
   }
   bool await(const flag* f, epoch_t e, waiting w) {
     if (Fault == ordering_fault::no_credit && w.what == phase::credit) return true;
+    if (Fault == ordering_fault::not_taken && w.what == phase::taken) return true;
     return thread_space::await(
         f, e, w, Fault == ordering_fault::relaxed_await ? std::memory_order_relaxed : std::memory_order_acquire);
   }

@@ -118,14 +118,19 @@ int run(fused_rows, std::uint64_t seed) {
   return 0;
 }
 
-constexpr form mutated_forms[] = {form::direct, form::pull, form::spread, form::two_phase, form::shift};
+constexpr form mutated_forms[] = {form::direct,      form::pull,      form::spread,
+                                  form::single_copy, form::two_phase, form::shift};
 
 // What can go wrong in a protocol. Slots and departures are those of calls, credits those of pairs.
 bool applies(std::string_view fault, std::string_view how) {
   if (how == fused_name)
     return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await" || fault == "no_sync_before_post";
   const bool is_pair = how == form_names[static_cast<int>(form::shift)];
+  const bool is_single_copy = how == form_names[static_cast<int>(form::single_copy)];
   if (fault == "no_credit") return is_pair;
+  if (fault == "not_taken") return is_single_copy;
+  // Nobody gets so far ahead of who takes its data.
+  if (fault == "early_reuse" && is_single_copy) return false;
   return !is_pair || (fault != "no_departure" && fault != "early_reuse");
 }
 
@@ -139,8 +144,10 @@ int run_fault(std::string_view fault, How how, std::uint64_t seed) {
   if (fault == "no_sync_after_await") return run<no_sync_after_await>(how, seed);
   if (fault == "no_departure") return run<no_departure>(how, seed);
   if (fault == "early_reuse") return run<early_reuse>(how, seed);
-  if constexpr (std::is_same_v<How, form>)
+  if constexpr (std::is_same_v<How, form>) {
     if (fault == "no_credit") return run<no_credit>(how, seed);
+    if (fault == "not_taken") return run<not_taken>(how, seed);
+  }
   return 2;
 }
 
