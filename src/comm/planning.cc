@@ -61,6 +61,8 @@ result read_graph(const planning_input& in, machine_facts& out) {
     XYL_TRY(named("XYLEM_TOPO_FILE", topo::read_machine(sources, view)));
     out = {std::move(view.g), view.nvml.driver, "the file " + p.topology_file, {}};
   } else if (in.devices.empty()) {
+    if (!p.topology_override.empty())
+      out.notes.push_back("XYLEM_TOPO_OVERRIDE is not read: the ranks have no devices, and no file describes any.");
     return {};
   } else {
     std::shared_ptr<const topo::machine_view> view;
