@@ -156,11 +156,13 @@ constexpr parameter_info table[] = {
        return store_choice(text, std::array{"auto", "baseline", "avx2", "avx512"},
                            [&](int at) { out.host_instructions = static_cast<instruction_set>(at); });
      }},
-    {"XYLEM_SINGLE_COPY", "choice", "auto", "", "auto or never",
-     "Whether long messages in host memory are read straight from the other process's buffer, where the system lets "
-     "every rank do that.",
+    {"XYLEM_SINGLE_COPY", "choice", "auto", "", "auto, always or never",
+     "Which messages in host memory are read straight from the other process's buffer, where the system lets every "
+     "rank do that; always: from 64 KB on, which is faster for data that was not written since it was last sent; "
+     "auto: only so long ones that it does not matter.",
      [](std::string_view text, parameters& out) {
-       return store_choice(text, std::array{"auto", "never"}, [&](int at) { out.single_copy = at == 0; });
+       return store_choice(text, std::array{"auto", "always", "never"},
+                           [&](int at) { out.single_copy = static_cast<single_copy_use>(at); });
      }},
     {"XYLEM_CONNECT_TIMEOUT", "seconds", "10", "seconds", "seconds from 0.01 to 86400, without a suffix",
      "How long a rank tries to reach the process that made the unique id, where no machine refuses it.",

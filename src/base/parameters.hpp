@@ -26,6 +26,10 @@ enum class instruction_set : std::uint8_t { automatic, baseline, avx2, avx512 };
 // or when they have sent.
 enum class launch_overlap : std::uint8_t { automatic, none, late, early };
 
+// For which long messages in host memory: for those where it is no slower with freshly written data, for all, or
+// none.
+enum class single_copy_use : std::uint8_t { automatic, always, never };
+
 struct parameters {
   log_level debug = log_level::warn;
   std::int64_t timeout_ns = 600'000'000'000;
@@ -37,7 +41,7 @@ struct parameters {
   std::optional<int> max_blocks;
   launch_overlap overlap = launch_overlap::automatic;
   bool deterministic = false;
-  bool single_copy = true;
+  single_copy_use single_copy = single_copy_use::automatic;
   instruction_set host_instructions = instruction_set::automatic;
   std::int64_t connect_timeout_ns = 10'000'000'000;
   std::string socket_interfaces;  // empty: all

@@ -114,7 +114,7 @@ result communicator::find_out_about_reading() {
   if (ranks_ == 1) return {};
   XYL_TRY(reading_.attempt(*peers_, read_process_memory));
   space_->reach(reading_.processes(), read_process_memory);
-  if (reading_.allowed() || !parameters_.single_copy) return {};
+  if (reading_.allowed() || parameters_.single_copy == single_copy_use::never) return {};
   // For want of memory it goes unsaid.
   static_cast<void>(or_out_of_memory([&] {
     log_line(log_level::info, rank_, "long messages in host memory are staged: %s", reading_.why_not().c_str());

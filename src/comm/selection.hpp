@@ -47,8 +47,10 @@ struct selection {
   };
   limits host;
   limits device;
-  // Host: pieces of messages of at least so many bytes are taken from the sender's buffer, see proto/single_copy.hpp.
+  // Host: pieces of at least so many bytes are taken from the sender's buffer, see proto/single_copy.hpp. From
+  // everyone to everyone, and where one rank sends or receives.
   std::uint64_t single_copy_bytes;
+  std::uint64_t one_way_single_copy_bytes;
   std::uint32_t ranks;
   std::uint32_t forced;      // an algorithm, or `automatic`
   std::uint32_t max_blocks;  // device: co-resident on every rank

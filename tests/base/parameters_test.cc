@@ -102,8 +102,9 @@ TEST(parameters, sizes_blocks_and_choices) {
   EXPECT_EQ(read_good({"XYLEM_ISA=baseline"}).host_instructions, instruction_set::baseline);
   EXPECT_EQ(read_good({"XYLEM_ISA=avx2"}).host_instructions, instruction_set::avx2);
   EXPECT_EQ(read_good({"XYLEM_ISA=AVX512"}).host_instructions, instruction_set::avx512);
-  EXPECT_TRUE(read_good({"XYLEM_SINGLE_COPY=auto"}).single_copy);
-  EXPECT_FALSE(read_good({"XYLEM_SINGLE_COPY=never"}).single_copy);
+  EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=auto"}).single_copy, single_copy_use::automatic);
+  EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=always"}).single_copy, single_copy_use::always);
+  EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=never"}).single_copy, single_copy_use::never);
   EXPECT_EQ(read_good({"XYLEM_CONNECT_TIMEOUT=0.5"}).connect_timeout_ns, 500'000'000);
   for (const char* names : {"eth0", "eth,ib", "=eth0,lo", "^docker,virbr", "^=lo"})
     EXPECT_EQ(read_good({std::string("XYLEM_SOCKET_IFNAME=") + names}).socket_interfaces, names);
@@ -125,7 +126,7 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_OVERLAP", {"always", "0", "Early "}},
       {"XYLEM_DETERMINISTIC", {"2", "yes", "01"}},
       {"XYLEM_ISA", {"sse", "avx1024"}},
-      {"XYLEM_SINGLE_COPY", {"always", "0"}},
+      {"XYLEM_SINGLE_COPY", {"yes", "0"}},
       {"XYLEM_CONNECT_TIMEOUT", {"0", "86401", "10s"}},
       {"XYLEM_SOCKET_IFNAME", {"eth0,,lo", "eth0,", "^", "=^eth0", "^^eth0", "sixteen_letters_", "eth 0", "a/b"}},
       {"XYLEM_TOPO_FILE", {"box.xml", "./box.xml"}},

@@ -46,14 +46,19 @@ TEST(selection, chunks_fit_the_workspace_for_any_number_of_ranks) {
 TEST(selection, takes_from_buffers_only_where_all_ranks_can_read_and_nothing_else_is_wished_for) {
   parameters p;
   const selection able = selection::defaults(2, p, 0, true), unable = selection::defaults(2, p, 0, false);
-  EXPECT_EQ(able.single_copy_bytes, 64u << 10);
+  EXPECT_LE(able.single_copy_bytes, able.one_way_single_copy_bytes);
+  EXPECT_LT(able.one_way_single_copy_bytes, UINT64_MAX);
+  EXPECT_EQ(unable.one_way_single_copy_bytes, UINT64_MAX);
   EXPECT_EQ(unable.single_copy_bytes, UINT64_MAX);
   EXPECT_NE(able.hash(), unable.hash());
   EXPECT_EQ(selection::defaults(1, p, 0, true).single_copy_bytes, UINT64_MAX);
+  p.single_copy = single_copy_use::always;
+  EXPECT_EQ(selection::defaults(2, p, 0, true).one_way_single_copy_bytes, 64u << 10);
+  EXPECT_EQ(selection::defaults(2, p, 0, false).hash(), unable.hash());
   p.forced_algorithm = algorithm::two_shot;
   EXPECT_EQ(selection::defaults(2, p, 0, true).single_copy_bytes, UINT64_MAX);
   p = {};
-  p.single_copy = false;
+  p.single_copy = single_copy_use::never;
   EXPECT_EQ(selection::defaults(2, p, 0, true).hash(), unable.hash());
 }
 
