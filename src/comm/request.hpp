@@ -25,7 +25,7 @@ struct request {
   xylStream_t stream = nullptr;
   // What a created operation stood for when a group recorded the call: it may be destroyed, and its number be
   // another one's, before the group ends.
-  std::optional<scaling> scale;
+  std::optional<scaling> scale = std::nullopt;
 };
 
 constexpr bool is_reduction(collective what) {
