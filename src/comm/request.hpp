@@ -29,7 +29,7 @@ struct request {
   std::shared_ptr<const fused_request> fused = nullptr;  // fused_all_reduce: all but the stream
   // What a created operation stood for when a group recorded the call: it may be destroyed, and its number be
   // another one's, before the group ends.
-  std::optional<scaling> scale;
+  std::optional<scaling> scale = std::nullopt;
 };
 
 constexpr bool is_reduction(collective what) {
