@@ -4,6 +4,7 @@
 // contribution shows, and a sequential reference for each algorithm's order.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
