@@ -45,9 +45,7 @@ inline float multiply_add_in_double(float a, float b, float c) {
 }
 
 XYL_FN float fused_multiply_add(float a, float b, float c) {
-#if defined(__CUDA_ARCH__)
-  return fmaf(a, b, c);
-#elif defined(__FMA__) || defined(__AVX512F__) || defined(__FP_FAST_FMAF)
+#if defined(__CUDACC__) || defined(__FMA__) || defined(__AVX512F__) || defined(__FP_FAST_FMAF)
   return std::fma(a, b, c);
 #else
   return multiply_add_in_double(a, b, c);
@@ -105,11 +103,7 @@ XYL_FN std::uint32_t largest_magnitude(const float (&x)[E]) {
 // inverse_hidden: 1 / hidden, rounded to fp32.
 XYL_FN float inverse_root_mean_square(float squares, float inverse_hidden, float eps) {
   const float mean = fused_multiply_add(squares, inverse_hidden, eps);
-#ifdef __CUDA_ARCH__
-  return 1.0f / sqrtf(mean);
-#else
   return 1.0f / std::sqrt(mean);
-#endif
 }
 
 XYL_FN float normalised(float r, float inverse_rms, float weight) { return r * inverse_rms * weight; }
