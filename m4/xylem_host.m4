@@ -14,9 +14,10 @@ AS_IF([test "$enable_tsan" != no && test "$enable_asan" != no],
 
 # No contraction: the host and the GPU must round every product and sum alike.
 xylem_common_flags="-fvisibility=hidden -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas"
+# Debug information would make the library ten times as large: with --enable-debug, or a -g of the user's.
 AS_IF([test "$enable_debug" != no],
       [xylem_optimise="-O0 -g" xylem_assertions="-D_GLIBCXX_ASSERTIONS" XYLEM_KERNEL_CXXFLAGS=],
-      [xylem_optimise="-O2 -g" xylem_assertions=
+      [xylem_optimise="-O2" xylem_assertions=
        # Spelled out beside -O3 because a distribution's -O2 in CXXFLAGS comes later and would end vectorisation.
        XYLEM_KERNEL_CXXFLAGS="-O3 -ftree-vectorize"
        XYLEM_TRY_FLAG([-fvect-cost-model=dynamic],
