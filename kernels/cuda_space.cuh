@@ -15,85 +15,13 @@
 #pragma once
 
 #include "kernels/arguments.hpp"
+#include "kernels/cuda_space_machine.cuh"
 #include "proto/partition.hpp"
 #include "proto/space.hpp"
 #include "proto/turn.hpp"
 #include "xylem/xylem.h"
 
 namespace xyl {
-
-namespace machine {
-
-__device__ __forceinline__ void store_release(std::uint64_t* to, std::uint64_t value) {
-  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
-}
-__device__ __forceinline__ void store_release(volatile std::uint32_t* to, std::uint32_t value) {
-  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
-}
-__device__ __forceinline__ std::uint64_t load_acquire(const std::uint64_t* from) {
-  std::uint64_t value;
-  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
-  return value;
-}
-__device__ __forceinline__ void store_relaxed(std::uint64_t* to, std::uint64_t value) {
-  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
-}
-__device__ __forceinline__ std::uint64_t load_relaxed(const std::uint64_t* from) {
-  std::uint64_t value;
-  asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
-  return value;
-}
-// Both words in one access; each is whole, and no order between them is relied on.
-__device__ __forceinline__ void store_line(line* to, std::uint64_t first, std::uint64_t second) {
-  asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(to), "l"(first), "l"(second) : "memory");
-}
-__device__ __forceinline__ void load_line(const line* from, std::uint64_t (&word)[2]) {
-  asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
-               : "=l"(word[0]), "=l"(word[1])
-               : "l"(from)
-               : "memory");
-}
-// Ordinary accesses, which the compiler keeps on their side of the accesses above. It is told that the address is
-// in global memory, since that is not seen of pointers inside a struct.
-__device__ __forceinline__ unit16 load_unit(const unit16* from) {
-  __builtin_assume(__isGlobal(from));
-  const uint4 v = *reinterpret_cast<const uint4*>(from);
-  return {{v.x, v.y, v.z, v.w}};
-}
-__device__ __forceinline__ void store_unit(unit16* to, unit16 u) {
-  __builtin_assume(__isGlobal(to));
-  *reinterpret_cast<uint4*>(to) = make_uint4(u.word[0], u.word[1], u.word[2], u.word[3]);
-}
-// The turn word is shared by the blocks of one device alone.
-__device__ __forceinline__ std::uint64_t load_turn(const std::uint64_t* turn) {
-  std::uint64_t word;
-  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(turn) : "memory");
-  return word;
-}
-__device__ __forceinline__ void add_turn(std::uint64_t* turn, std::uint64_t weight) {
-  asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(turn), "l"(weight) : "memory");
-}
-__device__ __forceinline__ std::uint64_t time_ns() {
-  std::uint64_t ns;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
-  return ns;
-}
-
-// Programmatic dependent launch, which exists from compute capability 9.0 on; in a launch that is none, or where it
-// does not exist, both are nothing. The first returns when all earlier launches that this one depends on have ended
-// and what they wrote is visible. The second says that the next launch may be scheduled; it makes nothing visible.
-__device__ __forceinline__ void await_earlier_launches() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-__device__ __forceinline__ void let_next_launch_start() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-}  // namespace machine
 
 // What the lanes of a block share; in shared memory.
 struct block_state {

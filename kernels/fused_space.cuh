@@ -18,34 +18,6 @@
 
 namespace xyl {
 
-namespace machine {
-
-// Clusters. Where there are none, fused_work::is_clustered is false.
-__device__ __forceinline__ void arrive_in_cluster() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  // Release: what this block wrote to the others' shared memory is there for whoever waits.
-  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
-#endif
-}
-__device__ __forceinline__ void wait_for_cluster() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  // Acquire: see arrive_in_cluster.
-  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
-#endif
-}
-__device__ __forceinline__ void store_in_cluster(std::uint32_t* here, unsigned block, std::uint32_t value) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(here));
-  asm volatile(
-      "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; st.shared::cluster.u32 [there], %2; }" ::"r"(
-          address),
-      "r"(block), "r"(value)
-      : "memory");
-#endif
-}
-
-}  // namespace machine
-
 struct fused_state {
   block_state base;
   std::uint32_t bad;  // in a cluster: a block of it has failed

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The instructions of the CUDA space: all PTX, and all that depends on the SM, is in this file. What orders memory
+// says so here; why that is enough stands where it is used (cuda_space.cuh, fused_space.cuh).
+#pragma once
+
+#include <cstdint>
+
+#include "proto/space.hpp"
+
+namespace xyl::machine {
+
+__device__ __forceinline__ void store_release(std::uint64_t* to, std::uint64_t value) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+__device__ __forceinline__ void store_release(volatile std::uint32_t* to, std::uint32_t value) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+__device__ __forceinline__ std::uint64_t load_acquire(const std::uint64_t* from) {
+  std::uint64_t value;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+}
+__device__ __forceinline__ void store_relaxed(std::uint64_t* to, std::uint64_t value) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+__device__ __forceinline__ std::uint64_t load_relaxed(const std::uint64_t* from) {
+  std::uint64_t value;
+  asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+}
+// Both words in one access; each is whole, and no order between them is relied on.
+__device__ __forceinline__ void store_line(line* to, std::uint64_t first, std::uint64_t second) {
+  asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(to), "l"(first), "l"(second) : "memory");
+}
+__device__ __forceinline__ void load_line(const line* from, std::uint64_t (&word)[2]) {
+  asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+               : "=l"(word[0]), "=l"(word[1])
+               : "l"(from)
+               : "memory");
+}
+// Ordinary accesses, which the compiler keeps on their side of the accesses above. It is told that the address is
+// in global memory, since that is not seen of pointers inside a struct.
+__device__ __forceinline__ unit16 load_unit(const unit16* from) {
+  __builtin_assume(__isGlobal(from));
+  const uint4 v = *reinterpret_cast<const uint4*>(from);
+  return {{v.x, v.y, v.z, v.w}};
+}
+__device__ __forceinline__ void store_unit(unit16* to, unit16 u) {
+  __builtin_assume(__isGlobal(to));
+  *reinterpret_cast<uint4*>(to) = make_uint4(u.word[0], u.word[1], u.word[2], u.word[3]);
+}
+// The turn word is shared by the blocks of one device alone.
+__device__ __forceinline__ std::uint64_t load_turn(const std::uint64_t* turn) {
+  std::uint64_t word;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(turn) : "memory");
+  return word;
+}
+__device__ __forceinline__ void add_turn(std::uint64_t* turn, std::uint64_t weight) {
+  asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(turn), "l"(weight) : "memory");
+}
+__device__ __forceinline__ std::uint64_t time_ns() {
+  std::uint64_t ns;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+  return ns;
+}
+
+// Programmatic dependent launch, which exists from compute capability 9.0 on; in a launch that is none, or where it
+// does not exist, both are nothing. The first returns when all earlier launches that this one depends on have ended
+// and what they wrote is visible. The second says that the next launch may be scheduled; it makes nothing visible.
+__device__ __forceinline__ void await_earlier_launches() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void let_next_launch_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Clusters. Where there are none, fused_work::is_clustered is false.
+__device__ __forceinline__ void arrive_in_cluster() {
+#if __CUDA_ARCH__ >= 900
+  // Release: what this block wrote to the others' shared memory is there for whoever waits.
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void wait_for_cluster() {
+#if __CUDA_ARCH__ >= 900
+  // Acquire: see arrive_in_cluster.
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void store_in_cluster(std::uint32_t* here, unsigned block, std::uint32_t value) {
+#if __CUDA_ARCH__ >= 900
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(here));
+  asm volatile(
+      "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; st.shared::cluster.u32 [there], %2; }" ::"r"(
+          address),
+      "r"(block), "r"(value)
+      : "memory");
+#endif
+}
+
+// Conversions of pairs; a pass for the host, or for an SM without the instruction, has neither.
+#if __CUDA_ARCH__ >= 890
+inline constexpr bool converts_e4m3 = true;
+__device__ __forceinline__ std::uint32_t e4m3x2(float low, float high) {
+  std::uint16_t pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+#else
+inline constexpr bool converts_e4m3 = false;
+__device__ std::uint32_t e4m3x2(float low, float high);
+#endif
+#if __CUDA_ARCH__ >= 1000 && (defined(__CUDA_ARCH_SPECIFIC__) || defined(__CUDA_ARCH_FAMILY_SPECIFIC__))
+inline constexpr bool converts_e2m1 = true;
+__device__ __forceinline__ std::uint32_t e2m1x2(float low, float high) {
+  std::uint32_t word;
+  asm("{ .reg .b8 pair; cvt.rn.satfinite.e2m1x2.f32 pair, %1, %2; mov.b32 %0, {pair, pair, pair, pair}; }"
+      : "=r"(word)
+      : "f"(high), "f"(low));
+  return word & 0xff;
+}
+#else
+inline constexpr bool converts_e2m1 = false;
+__device__ std::uint32_t e2m1x2(float low, float high);
+#endif
+
+}  // namespace xyl::machine
