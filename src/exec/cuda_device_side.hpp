@@ -5,6 +5,7 @@
 // cannot wait behind a kernel that waits for this rank. Relies on one lock per communicator in the caller.
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "exec/block_shape.hpp"
@@ -14,6 +15,21 @@
 #include "kernels/kernel_table.hpp"
 
 namespace xyl {
+
+// f(constant) for the capacity of the kernel's arguments.
+template <class F>
+result with_capacity(const kernel& k, F f) {
+  switch (k.capacity) {
+    case argument_capacity(2):
+      return f(std::integral_constant<int, argument_capacity(2)>());
+    case argument_capacity(4):
+      return f(std::integral_constant<int, argument_capacity(4)>());
+    case argument_capacity(8):
+      return f(std::integral_constant<int, argument_capacity(8)>());
+    default:
+      return f(std::integral_constant<int, argument_capacity(0)>());
+  }
+}
 
 class cuda_device_side final : public device_side {
  public:

@@ -49,20 +49,7 @@ result cuda_device_side::reduce(const device_reduce& how, const void* send, void
     arguments.target = how.target;
     return launch(k, how.blocks, shape_of(k, each, map_.ranks), arguments, stream);
   };
-  switch (k.capacity) {
-    case argument_capacity(2):
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(2)>()));
-      break;
-    case argument_capacity(4):
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(4)>()));
-      break;
-    case argument_capacity(8):
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(8)>()));
-      break;
-    default:
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(0)>()));
-      break;
-  }
+  XYL_TRY(with_capacity(k, with));
   return order_.after(stream);
 }
 

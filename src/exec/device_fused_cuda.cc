@@ -65,20 +65,7 @@ result cuda_device_side::fused(const fused_launch& how, const fused_work& work, 
     shape.cluster = work.is_clustered ? work.split : 1u;
     return launch(k, how.blocks, shape, arguments, stream, overlap_);
   };
-  switch (k.capacity) {
-    case argument_capacity(2):
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(2)>()));
-      break;
-    case argument_capacity(4):
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(4)>()));
-      break;
-    case argument_capacity(8):
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(8)>()));
-      break;
-    default:
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(0)>()));
-      break;
-  }
+  XYL_TRY(with_capacity(k, with));
   return order_.after(stream);
 }
 

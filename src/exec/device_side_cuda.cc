@@ -211,30 +211,11 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
     kernel_arguments<Capacity> arguments;
     arguments.units_of_block = units;
-    arguments.what.input = static_cast<const std::byte*>(send);
-    arguments.what.output = static_cast<std::byte*>(recv);
-    arguments.what.count = count;
-    arguments.what.fingerprint = fingerprint(record);
-    arguments.what.record = record;
-    arguments.what.rank = rank_;
-    arguments.what.ranks = ranks;
+    describe(arguments, send, recv, count, record);
     arguments.what.ring = how.ring;
     return launch(k, how.blocks, shape_of(k, units, map_.ranks), arguments, stream, overlap_);
   };
-  switch (k.capacity) {
-    case argument_capacity(2):
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(2)>()));
-      break;
-    case argument_capacity(4):
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(4)>()));
-      break;
-    case argument_capacity(8):
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(8)>()));
-      break;
-    default:
-      XYL_TRY(with(std::integral_constant<int, argument_capacity(0)>()));
-      break;
-  }
+  XYL_TRY(with_capacity(k, with));
   return order_.after(stream);
 }
 
