@@ -29,6 +29,16 @@ __device__ __forceinline__ std::uint64_t load_relaxed(const std::uint64_t* from)
   asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
   return value;
 }
+__device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+// Counts from 0 to `most` and begins again; returns what it was.
+__device__ __forceinline__ std::uint32_t count_in(std::uint32_t* counter, std::uint32_t most) {
+  std::uint32_t before;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "l"(counter), "r"(most)
+               : "memory");
+  return before;
+}
 // Both words in one access; each is whole, and no order between them is relied on.
 __device__ __forceinline__ void store_line(line* to, std::uint64_t first, std::uint64_t second) {
   asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(to), "l"(first), "l"(second) : "memory");
