@@ -13,7 +13,7 @@ enum class reduce_form : std::uint8_t { packet, direct, two_phase };
 // packet_exchange(), exchange() pushed and pulled, spread_broadcast()
 enum class move_form : std::uint8_t { packet, direct, pull, spread };
 
-// one_shot_pull_block(), two_shot_pull_block(), gathered_pull_block()
+// See pull_reduce_block().
 enum class pull_form : std::uint8_t { one_shot, two_shot, gathered };
 
 }  // namespace xyl

@@ -114,49 +114,39 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, bool f
   }
 }
 
-// Everybody reads all of everybody's input. Nobody's output is anybody's input. Also reduce-scatter: inputs are
-// then this rank's block of each.
+// The forms:
+//
+//   one_shot   Everybody reads all of everybody's input. Nobody's output is anybody's input. Also reduce-scatter:
+//   inputs
+//              are then this rank's block of each.
+//   two_shot   Each rank reduces its share of all inputs and writes it to all outputs. In place or not, but on all
+//   ranks
+//              alike: nobody else reads or writes that share.
+//   gathered   The same where only inputs are registered: shares of the result are fetched from their owners'
+//              workspaces. Who has a block's part of such a share knows that the owner's block is done with its
+//              input, so nothing is left to wait for; and the slot is used again no sooner than after the readers'
+//              next headers. Grids are equal on all ranks.
 template <class S, class Call, class R>
-XYL_FN bool one_shot_pull_block(S& s, const Call& c, const R& red) {
-  if (!arrive_to_pull(s, c)) return false;
-  reduce_inputs(s, c, red, part_of_block(s, units_of(c.count, per_unit(red))), false);
-  return depart_from_pull(s, c);
-}
-
-// Each rank reduces its share of all inputs and writes it to all outputs. In place or not, but on all ranks alike:
-// nobody else reads or writes that share.
-template <class S, class Call, class R>
-XYL_FN bool two_shot_pull_block(S& s, const Call& c, const R& red) {
+XYL_FN bool pull_reduce_block(S& s, const Call& c, const R& red, pull_form form) {
   const int ranks = R::ranks ? R::ranks : c.ranks;
   const std::uint64_t total = units_of(c.count, per_unit(red));
-  const std::uint64_t share = part_of(total, static_cast<unsigned>(ranks), 0).size();
-  const shares cut{share, total, part_of_block(s, share)};
-  if (!arrive_to_pull(s, c)) return false;
-  reduce_inputs(s, c, red, cut.of(c.rank), true);
-  return depart_from_pull(s, c);
-}
-
-// The same where only inputs are registered: shares of the result are fetched from their owners' workspaces. Who
-// has such a share knows that its owner's block has done with its input, so nothing else is left to wait for; and
-// the slot is used again no sooner than after the readers' next headers. Blocks deal with the same part on all
-// ranks.
-template <class S, class Call, class R>
-XYL_FN bool gathered_pull_block(S& s, const Call& c, const R& red) {
-  const int ranks = R::ranks ? R::ranks : c.ranks;
-  const std::uint64_t total = units_of(c.count, per_unit(red));
-  const std::uint64_t share = part_of(total, static_cast<unsigned>(ranks), 0).size();
-  const shares cut{share, total, part_of_block(s, share)};
+  const std::uint64_t size =
+      form == pull_form::one_shot ? total : part_of(total, static_cast<unsigned>(ranks), 0).size();
+  const shares cut{size, total, part_of_block(s, size)};
   const std::uint64_t kept = c.map.bulk_offset(c.map.slot(s.epoch()), 0) + cut.part.begin * 16;
-  const std::uint64_t bytes = c.count * (16 / per_unit(red));
-  const unsigned grain = grain_of(c.output, 0);
+
   if (!arrive_to_pull(s, c)) return false;
-  reduce_inputs(s, c, red, cut.of(c.rank), false, c.workspace[c.rank] + kept);
+  reduce_inputs(s, c, red, cut.of(form == pull_form::one_shot ? 0 : c.rank), form == pull_form::two_shot,
+                form == pull_form::gathered ? c.workspace[c.rank] + kept : nullptr);
+  if (form != pull_form::gathered) return depart_from_pull(s, c);
+
   post_all(s, c, flag_family::pull_gather);
   if (!s.all(await_all(s, c, flag_family::pull_gather, phase::gather))) return false;
+  const unsigned grain = grain_of(c.output, 0);
 #pragma unroll 1
   for (int k = 1; k < ranks; ++k) {
     const int p = rank_after(c, k);
-    deliver_piece(s, c, c.output, bytes, grain, cut.of(p), kept, p);
+    deliver_piece(s, c, c.output, c.count * (16 / per_unit(red)), grain, cut.of(p), kept, p);
   }
   return true;
 }
@@ -177,12 +167,9 @@ XYL_FN bool pull_exchange_block(S& s, const Call& c, const movement& m) {
   return depart_from_pull(s, c);
 }
 
-// By name, see forms.hpp. All blocks of a launch take the same way.
 template <class S, class Call, class R>
-XYL_FN bool pull_reduce(S& s, const Call& c, const R& red, pull_form how) {
-  const bool good = s.begin() && (how == pull_form::two_shot   ? two_shot_pull_block(s, c, red)
-                                  : how == pull_form::gathered ? gathered_pull_block(s, c, red)
-                                                               : one_shot_pull_block(s, c, red));
+XYL_FN bool pull_reduce(S& s, const Call& c, const R& red, pull_form form) {
+  const bool good = s.begin() && pull_reduce_block(s, c, red, form);
   s.leave();
   return good;
 }
