@@ -262,8 +262,8 @@ XYL_FN bool fused_two_shot_block(S& s, const Call& c, const fused_work& w, const
     } else if (good) {
       for_each_piece<J>(s, t, [&](int j, unsigned v) { sum_staged<F>(s, c, w, token, v, from, x[j]); });
     }
-    const row_place place_of_row{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(c.rank), token, true,
-                                 gathered(c.rank) + k * wire_bytes};
+    const row_place place_of_row{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(c.rank), token,
+                                 row_sent::as_bytes, gathered(c.rank) + k * wire_bytes};
     good = epilogue.finish(place_of_row, row_stage::sum, in, good, x);
     if (!good) return false;
   }
