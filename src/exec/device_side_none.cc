@@ -27,7 +27,7 @@ result free_device_memory(void*) {
   return error(xylInternalError, "this build has no CUDA, so it has no device memory");
 }
 
-result check_kernels(device_side&, int, int, std::span<const unsigned, 3>, bool) {
+result kernel_check::create(device_side&, int, int, std::unique_ptr<kernel_check>&) {
   return error(xylInternalError, "this build has no CUDA, so there are no kernels to check");
 }
 
