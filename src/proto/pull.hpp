@@ -66,9 +66,9 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, bool f
     const int outputs = for_all ? ranks : 1;
     const std::uint64_t lanes = s.lanes();
     std::uint64_t u = units.begin + s.lane();
+    const std::uint64_t whole = whole_end(red, units, c.count, c.inputs_aligned && c.outputs_aligned);
     if constexpr (R::ranks != 0) {
       constexpr int batch = R::ranks, unroll = batch < 8 ? 8 / batch : 1;
-      const std::uint64_t whole = whole_end(red, units, c.count, c.inputs_aligned && c.outputs_aligned);
       for (; u + (unroll - 1) * lanes < whole; u += unroll * lanes) {
         unit16 data[unroll][batch];
 #pragma unroll
@@ -93,12 +93,13 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, bool f
     for (; u < units.end; u += lanes) {
       typename R::accumulator acc[2][R::per_word] = {};
       for (int first = 0; first < ranks; first += bulk_batch) {
+        const auto load = [&](int p) {
+          if (u < whole) return s.load_peer16(user_unit(c.input_of[p], u));
+          return load_user<T, unit16>(c.input_of[p], u * per_unit(red), c.count, c.inputs_aligned);
+        };
         unit16 data[bulk_batch];
 #pragma unroll
-        for (int i = 0; i < bulk_batch; ++i)
-          data[i] = first + i < ranks
-                        ? load_user<T, unit16>(c.input_of[first + i], u * per_unit(red), c.count, c.inputs_aligned)
-                        : unit16{};
+        for (int i = 0; i < bulk_batch; ++i) data[i] = first + i < ranks ? load(first + i) : unit16{};
 #pragma unroll
         for (int i = 0; i < bulk_batch; ++i)
           if (first + i < ranks) combine_unit(red, first + i == 0, data[i], acc);
