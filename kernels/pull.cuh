@@ -32,32 +32,46 @@ struct pull_view : call_view<call<Capacity>> {
         outputs_aligned(given.outputs_aligned) {}
 };
 
-template <class T, int Ranks>
+// Where nothing is registered, inputs go through workspaces.
+template <class T, int Ranks, bool Staged>
 __global__ void __launch_bounds__(pull_lanes, 2)
     pull_reduce_kernel(const __grid_constant__ pull_arguments<argument_capacity(Ranks)> given) {
   __shared__ block_state state;
   cuda_space space(given, state);
   const pull_view what(given);
+  const auto run = [&](const auto& red) {
+    if constexpr (Staged)
+      staged_pull(space, what, red);
+    else
+      pull_reduce(space, what, red, given.form);
+  };
   if constexpr (Ranks == 0) {
     const call_record& record = given.what.record;
     const std::uint32_t divisor = record.operation == xylAvg ? static_cast<std::uint32_t>(given.what.ranks) : 1;
-    pull_reduce(space, what, any_reduction<T>{record.operation, divisor}, given.form);
+    run(any_reduction<T>{record.operation, divisor});
   } else {
-    pull_reduce(space, what, sum_of<T, Ranks>{}, given.form);
+    run(sum_of<T, Ranks>{});
   }
 }
 
-template <class T, int Ranks>
+template <class T, int Ranks, bool Staged>
 kernel pull_handle() {
-  return {reinterpret_cast<const void*>(pull_reduce_kernel<T, Ranks>), pull_lanes, argument_capacity(Ranks)};
+  return {reinterpret_cast<const void*>(pull_reduce_kernel<T, Ranks, Staged>), pull_lanes,
+          argument_capacity(Ranks)};
+}
+
+template <class T, bool Staged>
+kernel_family pull_family() {
+  kernel_family family;
+  family.any = pull_handle<T, 0, Staged>();
+  if constexpr (has_fixed_ranks<T>)
+    family.fixed = {pull_handle<T, 2, Staged>(), pull_handle<T, 4, Staged>(), pull_handle<T, 8, Staged>()};
+  return family;
 }
 
 template <class T>
-kernel_family pull_kernels() {
-  kernel_family family;
-  family.any = pull_handle<T, 0>();
-  if constexpr (has_fixed_ranks<T>) family.fixed = {pull_handle<T, 2>(), pull_handle<T, 4>(), pull_handle<T, 8>()};
-  return family;
+pull_families pull_kernels() {
+  return {pull_family<T, false>(), pull_family<T, true>()};
 }
 
 }  // namespace xyl

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/pull.cuh"
 
-template xyl::kernel_family xyl::pull_kernels<xyl::float16>();
+template xyl::pull_families xyl::pull_kernels<xyl::float16>();

@@ -30,8 +30,8 @@ enum class launch_overlap : std::uint8_t { automatic, none, late, early };
 // none.
 enum class single_copy_use : std::uint8_t { automatic, always, never };
 
-// Whether, and how, registered buffers are used in place.
-enum class pull_use : std::uint8_t { automatic, never, one_shot, two_shot };
+// Whether, and how, ranks read each other's buffers where they lie.
+enum class pull_use : std::uint8_t { automatic, never, one_shot, two_shot, staged };
 
 struct parameters {
   log_level debug = log_level::warn;

@@ -39,6 +39,9 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   if (r.what != collective::all_reduce) how = selection::without_ring(how);
   if (scatters && how == algorithm::two_shot) how = algorithm::one_shot;
   if (r.what != collective::all_reduce && how == algorithm::two_shot_packet) how = algorithm::packet;
+  if (r.what == collective::all_reduce && how == algorithm::two_shot && !op.scale && ranks_ > 1 &&
+      bytes >= selection_.device.staged_pull_bytes)
+    return pull_on_device(pull_form::staged, r, record);
   std::uint64_t step = chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes);
   const int pieces = scatters ? ranks_ : 1;
   if (op.scale)
@@ -103,13 +106,16 @@ result communicator::move_device(const request& r) {
   return {};
 }
 
-// On registered buffers, in one launch but where results pass through workspaces.
+// On registered buffers, in one launch but where data passes through workspaces; or on others.
 result communicator::pull_on_device(pull_form form, const request& r, const call_record& record) {
   pull_call<device_capacity> c;
   c.record = record;
   const unsigned element_bytes = facts_of(r.type)->bytes;
   const std::uint64_t all = r.count * element_bytes;
-  const std::uint64_t step = form == pull_form::gathered ? gathered_pull_bytes(device_->map()) : all;
+  const std::uint64_t step = form == pull_form::gathered ? gathered_pull_bytes(device_->map())
+                             : form == pull_form::staged
+                                 ? staged_pull_bytes(device_->map(), selection_.device.chunk_bytes)
+                                 : all;
   for (std::uint64_t done = 0; done < all; done += step) {
     const std::uint64_t bytes = std::min(step, all - done);
     c.count = bytes / element_bytes;

@@ -276,7 +276,7 @@ void communicator::point_at_windows(pull_call<Capacity>& c, const request& r, st
   std::uintptr_t inputs = 0, outputs = reinterpret_cast<std::uintptr_t>(c.output);
   for (int p = 0; p < ranks_; ++p) {
     const auto block = static_cast<unsigned>(has_block_for_us ? rank_ : in_place ? p : 0);
-    c.input_of[p] = windows_.at(c.record.send_place, p) + block * piece + done;
+    c.input_of[p] = c.record.send_place != 0 ? windows_.at(c.record.send_place, p) + block * piece + done : nullptr;
     c.output_of[p] = c.record.recv_place != 0 ? windows_.at(c.record.recv_place, p) + done : nullptr;
     inputs |= reinterpret_cast<std::uintptr_t>(c.input_of[p]);
     outputs |= reinterpret_cast<std::uintptr_t>(c.output_of[p]);

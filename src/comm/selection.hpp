@@ -46,6 +46,8 @@ struct selection {
     // only inputs are registered, and where outputs are too.
     std::uint64_t pull_bytes;
     std::uint64_t one_shot_pull_bytes[2];
+    // Other buffers of at least so many bytes take the staged form instead of two-shot. Device only.
+    std::uint64_t staged_pull_bytes;
     // If there are ranges, they count instead of the three thresholds; sizes rise, and the last has the largest.
     std::uint32_t ranges;
     origin from;
@@ -90,7 +92,8 @@ const char* name_of(selection::origin from);
 
 // The most elements of one chunk: what the workspace holds and what the table says. A multiple of whole units.
 std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes);
-// The most bytes of one chunk of pull_form::gathered.
+// The most bytes of one chunk of pull_form::gathered, and of pull_form::staged.
 std::uint64_t gathered_pull_bytes(const layout& map);
+std::uint64_t staged_pull_bytes(const layout& map, std::uint64_t wanted_bytes);
 
 }  // namespace xyl

@@ -122,7 +122,7 @@ result cuda_device_side::pull_reduce(pull_form form, unsigned blocks, const pull
                                      xylStream_t stream) {
   const auto type = static_cast<xylDataType_t>(what.record.type);
   const kernel k =
-      choose_pull_kernel(type, static_cast<xylRedOp_t>(what.record.operation), static_cast<int>(peers_.size()));
+      choose_pull_kernel(form, type, static_cast<xylRedOp_t>(what.record.operation), static_cast<int>(peers_.size()));
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   XYL_TRY(check_blocks(blocks));
   const device_scope scope(device_);

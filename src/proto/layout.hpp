@@ -53,7 +53,8 @@ enum class flag_family : int {
   credit,          // and by the receiver, who has taken them out
   taken,           // of single_copy_exchange(): by who has taken what this rank offered
   pulled,          // of pull.hpp: by who is done with this rank's buffers,
-  pull_gather,     // and has a share of the result
+  pull_gather,     // and has a share of the result,
+  pull_stage,      // or has its input in its workspace
   ring             // the last, since it takes twice the room
 };
 

@@ -54,19 +54,20 @@ XYL_FN bool depart_from_pull(S& s, const Call& c) {
   return s.all(good);
 }
 
-// Reduces units of all ranks' inputs in rank order. The result goes to this rank's output or, for_all, to every
-// rank's, and, if `kept` is not null, to that place, which is of the first unit.
-template <class S, class Call, class R>
-XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, bool for_all, std::byte* kept = nullptr) {
+// Reduces units of all ranks' inputs, rank p's at input(p), in rank order. The result goes to this rank's output
+// or, for_all, to every rank's, and, if `kept` is not null, to that place, which is of the first unit.
+template <class S, class Call, class R, class Input>
+XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input input, bool inputs_aligned,
+                          bool for_all, std::byte* kept) {
   if constexpr (ranged_reduction<R>) {
-    red.reduce_inputs(s, c, units, for_all, kept);
+    red.reduce_inputs(s, c, units, input, for_all, kept);
   } else {
     using T = typename R::element;
     const int ranks = R::ranks ? R::ranks : c.ranks;
     const int outputs = for_all ? ranks : 1;
     const std::uint64_t lanes = s.lanes();
     std::uint64_t u = units.begin + s.lane();
-    const std::uint64_t whole = whole_end(red, units, c.count, c.inputs_aligned && c.outputs_aligned);
+    const std::uint64_t whole = whole_end(red, units, c.count, inputs_aligned && c.outputs_aligned);
     if constexpr (R::ranks != 0) {
       constexpr int batch = R::ranks, unroll = batch < 8 ? 8 / batch : 1;
       for (; u + (unroll - 1) * lanes < whole; u += unroll * lanes) {
@@ -74,7 +75,7 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, bool f
 #pragma unroll
         for (int j = 0; j < unroll; ++j)
 #pragma unroll
-          for (int p = 0; p < batch; ++p) data[j][p] = s.load_peer16(user_unit(c.input_of[p], u + j * lanes));
+          for (int p = 0; p < batch; ++p) data[j][p] = s.load_peer16(user_unit(input(p), u + j * lanes));
 #pragma unroll
         for (int j = 0; j < unroll; ++j) {
           typename R::accumulator acc[2][R::per_word] = {};
@@ -94,8 +95,8 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, bool f
       typename R::accumulator acc[2][R::per_word] = {};
       for (int first = 0; first < ranks; first += bulk_batch) {
         const auto load = [&](int p) {
-          if (u < whole) return s.load_peer16(user_unit(c.input_of[p], u));
-          return load_user<T, unit16>(c.input_of[p], u * per_unit(red), c.count, c.inputs_aligned);
+          if (u < whole) return s.load_peer16(user_unit(input(p), u));
+          return load_user<T, unit16>(input(p), u * per_unit(red), c.count, inputs_aligned);
         };
         unit16 data[bulk_batch];
 #pragma unroll
@@ -113,6 +114,21 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, bool f
       }
     }
   }
+}
+
+// Fetches this block's part of each peer's share of the result, which lies at offset `kept` of that peer's
+// workspace.
+template <class S, class Call, class R>
+XYL_FN bool gather_results(S& s, const Call& c, const R& red, const shares& cut, std::uint64_t kept) {
+  post_all(s, c, flag_family::pull_gather);
+  if (!s.all(await_all(s, c, flag_family::pull_gather, phase::gather))) return false;
+  const unsigned grain = grain_of(c.output, 0);
+#pragma unroll 1
+  for (int k = 1; k < c.ranks; ++k) {
+    const int p = rank_after(c, k);
+    deliver_piece(s, c, c.output, c.count * (16 / per_unit(red)), grain, cut.of(p), kept, p);
+  }
+  return true;
 }
 
 // The forms:
@@ -137,19 +153,40 @@ XYL_FN bool pull_reduce_block(S& s, const Call& c, const R& red, pull_form form)
   const std::uint64_t kept = c.map.bulk_offset(c.map.slot(s.epoch()), 0) + cut.part.begin * 16;
 
   if (!arrive_to_pull(s, c)) return false;
-  reduce_inputs(s, c, red, cut.of(form == pull_form::one_shot ? 0 : c.rank), form == pull_form::two_shot,
-                form == pull_form::gathered ? c.workspace[c.rank] + kept : nullptr);
-  if (form != pull_form::gathered) return depart_from_pull(s, c);
+  reduce_inputs(
+      s, c, red, cut.of(form == pull_form::one_shot ? 0 : c.rank), [&](int p) { return c.input_of[p]; },
+      c.inputs_aligned, form == pull_form::two_shot,
+      form == pull_form::gathered ? c.workspace[c.rank] + kept : nullptr);
+  return form == pull_form::gathered ? gather_results(s, c, red, cut, kept) : depart_from_pull(s, c);
+}
 
-  post_all(s, c, flag_family::pull_gather);
-  if (!s.all(await_all(s, c, flag_family::pull_gather, phase::gather))) return false;
-  const unsigned grain = grain_of(c.output, 0);
+// Nothing is registered: every rank copies its input into its own workspace, where the others read it; then as
+// gathered. Less is written than where shares and results are pushed. A block copies what the blocks of its index
+// read.
+template <class S, class Call, class R>
+XYL_FN bool staged_pull_block(S& s, const Call& c, const R& red) {
+  const int ranks = R::ranks ? R::ranks : c.ranks;
+  const std::uint64_t total = units_of(c.count, per_unit(red));
+  const std::uint64_t size = part_of(total, static_cast<unsigned>(ranks), 0).size();
+  const shares cut{size, total, part_of_block(s, size)};
+  const std::uint64_t staged = c.map.bulk_offset(c.map.slot(s.epoch()), 0);
+  const std::uint64_t kept = staged + (total + cut.part.begin) * 16;
+
+  put_headers(s, c);
 #pragma unroll 1
-  for (int k = 1; k < ranks; ++k) {
-    const int p = rank_after(c, k);
-    deliver_piece(s, c, c.output, c.count * (16 / per_unit(red)), grain, cut.of(p), kept, p);
+  for (int k = 0; k < ranks; ++k) {
+    const range part = cut.of(k);
+    push_input(s, c, red, part, staged + part.begin * 16, 0, 0);
   }
-  return true;
+  sent(s);
+  post_all(s, c, flag_family::pull_stage);
+  const bool good = s.all(check_headers(s, c) && await_all(s, c, flag_family::pull_stage, phase::scatter));
+  received(s);
+  if (!good) return false;
+  reduce_inputs(
+      s, c, red, cut.of(c.rank), [&](int p) { return static_cast<const std::byte*>(c.workspace[p] + staged); },
+      true, false, c.workspace[c.rank] + kept);
+  return gather_results(s, c, red, cut, kept);
 }
 
 // Allgather and alltoall: input_of[p] is what rank p has for this rank. Nobody's output is anybody's input, except
@@ -171,6 +208,13 @@ XYL_FN bool pull_exchange_block(S& s, const Call& c, const movement& m) {
 template <class S, class Call, class R>
 XYL_FN bool pull_reduce(S& s, const Call& c, const R& red, pull_form form) {
   const bool good = s.begin() && pull_reduce_block(s, c, red, form);
+  s.leave();
+  return good;
+}
+
+template <class S, class Call, class R>
+XYL_FN bool staged_pull(S& s, const Call& c, const R& red) {
+  const bool good = s.begin() && staged_pull_block(s, c, red);
   s.leave();
   return good;
 }

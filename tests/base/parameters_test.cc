@@ -106,6 +106,7 @@ TEST(parameters, sizes_blocks_and_choices) {
   EXPECT_EQ(read_good({"XYLEM_PULL=never"}).pull, pull_use::never);
   EXPECT_EQ(read_good({"XYLEM_PULL=oneshot"}).pull, pull_use::one_shot);
   EXPECT_EQ(read_good({"XYLEM_PULL=twoshot"}).pull, pull_use::two_shot);
+  EXPECT_EQ(read_good({"XYLEM_PULL=staged"}).pull, pull_use::staged);
   EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=auto"}).single_copy, single_copy_use::automatic);
   EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=always"}).single_copy, single_copy_use::always);
   EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=never"}).single_copy, single_copy_use::never);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Registered device buffers through the ABI, checked on every byte: each collective that uses them in place, in
-// every form (XYLEM_PULL), eager and in graphs, at odd offsets, in place, to unregistered outputs, inputs that are
-// overwritten the moment a call is over, other calls in between, memory that cannot be shared, registering again
-// and again, places that differ. An MPI program (mpirun -np N tests/device_windows_test [quick]); rank r uses
+// Registered device buffers through the ABI, in every form (XYLEM_PULL), checked on every byte: eager and in
+// graphs, in place and not, at odd offsets, over the same memory at once, with other calls and other memory
+// between, and places that differ. An MPI program (mpirun -np N tests/device_windows_test [quick]); rank r uses
 // device r % devices. Exit 77 without a GPU, 1 with a failure; it ends itself after five minutes.
 #include <cuda_runtime_api.h>
 #include <mpi.h>
@@ -58,7 +57,7 @@ void progress(const char* what) {
 }
 
 constexpr int filling = 0xa5;
-constexpr std::size_t guard = 256;
+constexpr std::size_t guard = 256, most_bytes = std::size_t{66} << 20;
 
 // Registered memory; what is written beside what should be shows.
 class window {
@@ -143,7 +142,7 @@ double reduced(xylRedOp_t op, std::size_t i, unsigned round = 0) {
 window *ins, *outs;
 char* plain;  // not registered
 
-enum class target { window, same, plain };
+enum class target { window, same, plain, neither };  // neither buffer is registered
 
 // Captured calls are launched `replays` times; 0: eager.
 void run(const std::function<void()>& calls, int replays) {
@@ -164,7 +163,8 @@ template <class T>
 void check_all_reduce(xylDataType_t type, xylRedOp_t op, std::size_t count, std::size_t offset, target to,
                       int replays) {
   const std::size_t bytes = count * sizeof(T), at = offset * sizeof(T);
-  char* const in = ins->place(at, bytes);
+  char* const in = to == target::neither ? plain + most_bytes + at : ins->place(at, bytes);
+  if (to == target::neither) (void)ins->place(at, bytes);
   char* const apart = outs->place(to == target::window ? at + 2 * sizeof(T) : 0, to == target::window ? bytes : 0);
   char* const out = to == target::same ? in : to == target::window ? apart : plain;
   put<T>(in, count);
@@ -297,14 +297,13 @@ void check_other_memory() {
 }
 
 void check_all(bool quick) {
-  const std::size_t most = std::size_t{66} << 20;
-  window in(most), out(most);
+  window in(most_bytes), out(most_bytes);
   ins = &in;
   outs = &out;
-  must(cudaMalloc(reinterpret_cast<void**>(&plain), most), "cudaMalloc");
+  must(cudaMalloc(reinterpret_cast<void**>(&plain), 2 * most_bytes), "cudaMalloc");
   expect(registered().find("\"in_place\": false") == std::string::npos, "not in place: %s", registered().c_str());
   for (const std::size_t count : {0, 1, 7, 8, 1000, 16'384, 131'072, 131'073, 500'000, 2'000'003}) {
-    for (const target to : {target::window, target::same, target::plain}) {
+    for (const target to : {target::window, target::same, target::plain, target::neither}) {
       check_all_reduce<bfloat16>(xylBfloat16, xylSum, count, 0, to, 0);
       check_all_reduce<float>(xylFloat32, xylSum, count, 3, to, 0);
       check_all_reduce<bfloat16>(xylBfloat16, xylSum, count, 8, to, 3);
@@ -316,13 +315,13 @@ void check_all(bool quick) {
       if ((ranks_ & (ranks_ - 1)) == 0) check_all_reduce<float>(xylFloat32, xylAvg, count, 0, to, 0);
     }
   }
-  check_all_reduce<bfloat16>(xylBfloat16, xylSum, std::size_t{32} << 20, 0, target::window, 0);
-  check_all_reduce<bfloat16>(xylBfloat16, xylSum, std::size_t{32} << 20, 0, target::plain, 0);
+  for (const target to : {target::window, target::plain, target::neither})
+    check_all_reduce<bfloat16>(xylBfloat16, xylSum, std::size_t{32} << 20, 0, to, 0);
   progress("allreduce");
   for (const std::size_t n : {1, 1000, 65'536, 65'537, 500'001})
     for (const bool in_place : {false, true})
       for (const int replays : {0, 3})
-        if (n * sizeof(int) * static_cast<unsigned>(ranks_) < most - 4096)
+        if (n * sizeof(int) * static_cast<unsigned>(ranks_) < most_bytes - 4096)
           check_blocks(n, n % 3, in_place, replays);
   progress("allgather, alltoall, reducescatter");
   for (const std::size_t count : {1000, 100'000, 600'000})
@@ -378,7 +377,7 @@ int main(int argc, char** argv) {
   must(cudaSetDevice(rank_ % devices), "cudaSetDevice");
   must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   const bool quick = argc > 1 && std::strcmp(argv[1], "quick") == 0;
-  for (const char* const one : {"auto", "twoshot", "oneshot"}) {
+  for (const char* const one : {"auto", "twoshot", "oneshot", "staged"}) {
     form = one;
     ::setenv("XYLEM_PULL", form, 1);
     must(xylCommInitMPI(&comm, MPI_COMM_WORLD), "xylCommInitMPI");

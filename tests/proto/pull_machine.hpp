@@ -11,16 +11,19 @@
 
 namespace xyl::test {
 
-// The last three are all-to-all movements and a reduction of one block for each rank.
-enum class pull_way { one_shot, two_shot, gathered, reduce_scatter, all_gather, all_to_all };
-inline constexpr pull_way pull_ways[] = {pull_way::one_shot,       pull_way::two_shot,   pull_way::gathered,
-                                         pull_way::reduce_scatter, pull_way::all_gather, pull_way::all_to_all};
-inline constexpr const char* pull_names[] = {"one_shot_pull",       "two_shot_pull",   "gathered_pull",
-                                             "reduce_scatter_pull", "all_gather_pull", "all_to_all_pull"};
+// The last three are a reduction of one block for each rank, and movements.
+enum class pull_way { one_shot, two_shot, gathered, staged, reduce_scatter, all_gather, all_to_all };
+inline constexpr pull_way pull_ways[] = {pull_way::one_shot,  pull_way::two_shot,       pull_way::gathered,
+                                         pull_way::staged,    pull_way::reduce_scatter, pull_way::all_gather,
+                                         pull_way::all_to_all};
+inline constexpr const char* pull_names[] = {"one_shot_pull",  "two_shot_pull",       "gathered_pull",
+                                             "staged_pull",    "reduce_scatter_pull", "all_gather_pull",
+                                             "all_to_all_pull"};
 
 // Whether input and output may be the same, or one inside the other.
 inline bool goes_in_place(pull_way how) {
-  return how == pull_way::two_shot || how == pull_way::reduce_scatter || how == pull_way::all_gather;
+  return how == pull_way::two_shot || how == pull_way::staged || how == pull_way::reduce_scatter ||
+         how == pull_way::all_gather;
 }
 
 struct pull_plan {
@@ -185,15 +188,18 @@ class pull_machine {
     const pull_form form = plan.how == pull_way::two_shot   ? pull_form::two_shot
                            : plan.how == pull_way::gathered ? pull_form::gathered
                                                             : pull_form::one_shot;
+    const auto reduce = [&](const auto& red) {
+      return plan.how == pull_way::staged ? staged_pull(s, c, red) : pull_reduce(s, c, red, form);
+    };
     bool good = false;
     const auto of_kind = [&]<class Kind>(Kind) {
       if constexpr (requires { s.template ranged<Kind>(c.ranks); }) {
-        good = pull_reduce(s, c, s.template ranged<Kind>(c.ranks), form);
+        good = reduce(s.template ranged<Kind>(c.ranks));
       } else {
         const auto with = [&]<int Ranks>(std::integral_constant<int, Ranks>) {
           reduction<portable_codec<typename Kind::element>, typename Kind::combining, Ranks> red;
           if (Kind::average) red.divisor = static_cast<unsigned>(c.ranks);
-          good = pull_reduce(s, c, red, form);
+          good = reduce(red);
         };
         if constexpr (Kind::has_constant_ranks) {
           if (plan.constant_ranks && plan_.ranks == 2) return with(std::integral_constant<int, 2>());

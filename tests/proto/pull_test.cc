@@ -24,6 +24,7 @@ class pulls_of : public testing::TestWithParam<shape> {
     plan.blocks = GetParam().blocks;
     plan.lanes = GetParam().lanes;
     plan.seed = seed;
+    plan.bulk_bytes_per_rank = 12'288;  // of the staged form: an input and a share
     plan.last_epoch = seed % 2 ? epoch_zero : 0xfffffff4ull;
     return plan;
   }

@@ -148,7 +148,7 @@ int run(pull_way how, std::uint64_t seed) {
 
 constexpr form mutated_forms[] = {form::direct,      form::pull,      form::spread,
                                   form::single_copy, form::two_phase, form::shift};
-constexpr pull_way mutated_pulls[] = {pull_way::one_shot, pull_way::two_shot, pull_way::gathered,
+constexpr pull_way mutated_pulls[] = {pull_way::one_shot, pull_way::two_shot, pull_way::gathered, pull_way::staged,
                                       pull_way::all_gather};
 
 // What can go wrong in a protocol. Slots and departures are those of calls, credits those of pairs.
@@ -162,9 +162,10 @@ bool applies(std::string_view fault, std::string_view how) {
   };
   if (is_pull()) {
     // In the gathered form flags of every block say what the others are told at the end.
-    const bool departs = how != pull_names[static_cast<int>(pull_way::gathered)];
+    const bool is_staged = how == pull_names[static_cast<int>(pull_way::staged)];
+    const bool departs = how != pull_names[static_cast<int>(pull_way::gathered)] && !is_staged;
     if (fault == "relaxed_last_out" || fault == "not_taken") return departs;
-    return fault != "no_credit" && fault != "early_reuse";
+    return fault != "no_credit" && (is_staged || fault != "early_reuse");
   }
   if (fault == "relaxed_last_out") return false;
   const bool is_pair = how == form_names[static_cast<int>(form::shift)];
