@@ -226,24 +226,27 @@ void communicator::find_places(const request& r, call_record& record) const {
   if (r.count == 0 || windows_.all().empty()) return;
   const std::uint64_t piece = r.count * facts_of(r.type)->bytes, all = piece * static_cast<unsigned>(ranks_);
   const auto* const recv = static_cast<const std::byte*>(r.recv);
+  const auto place = [&](const void* memory, std::uint64_t bytes) {
+    return windows_.place_of(memory, bytes, record.device != 0);
+  };
   switch (r.what) {
     case collective::all_reduce:
-      record.send_place = windows_.place_of(r.send, piece);
-      record.recv_place = windows_.place_of(r.recv, piece);
+      record.send_place = place(r.send, piece);
+      record.recv_place = place(r.recv, piece);
       break;
     case collective::reduce_scatter:
-      record.send_place = windows_.place_of(r.send, all);
+      record.send_place = place(r.send, all);
       break;
     case collective::all_gather:
       if (r.send == recv + static_cast<unsigned>(rank_) * piece) {
-        record.send_place = windows_.place_of(recv, all);
+        record.send_place = place(recv, all);
         if (record.send_place != 0) record.send_place |= window_place::in_place;
       } else {
-        record.send_place = windows_.place_of(r.send, piece);
+        record.send_place = place(r.send, piece);
       }
       break;
     case collective::all_to_all:
-      record.send_place = windows_.place_of(r.send, all);
+      record.send_place = place(r.send, all);
       if (record.send_place != 0 && r.send == r.recv) record.send_place |= window_place::in_place;
       break;
     default:

@@ -47,13 +47,14 @@ std::unique_ptr<window> window_table::remove(std::uint64_t handle) {
   return out;
 }
 
-std::uint64_t window_table::find_place(const std::byte* memory, std::uint64_t bytes) const {
+std::uint64_t window_table::find_place(const std::byte* memory, std::uint64_t bytes, bool on_device) const {
   auto found = by_base_.upper_bound(memory);
   if (found == by_base_.begin()) return 0;
   --found;
   const window& w = *all_[found->second];
   const auto inside = static_cast<std::uint64_t>(memory - w.base);
-  if (!w.is_mapped() || inside > w.bytes || bytes > w.bytes - inside) return 0;
+  if (!w.is_mapped() || (w.kind != memory_kind::host) != on_device || inside > w.bytes || bytes > w.bytes - inside)
+    return 0;
   return window_place::pack(found->second, inside);
 }
 

@@ -37,9 +37,10 @@ struct window {
 
 class window_table {
  public:
-  // A window_place of these bytes; 0 if they do not lie in one mapped window.
-  std::uint64_t place_of(const void* memory, std::uint64_t bytes) const {
-    return by_base_.empty() ? 0 : find_place(static_cast<const std::byte*>(memory), bytes);
+  // A window_place of these bytes; 0 if they do not lie in one mapped window of that kind of memory. (Host memory
+  // may have become the device's since, by being pinned.)
+  std::uint64_t place_of(const void* memory, std::uint64_t bytes, bool on_device) const {
+    return by_base_.empty() ? 0 : find_place(static_cast<const std::byte*>(memory), bytes, on_device);
   }
   // place: of place_of(). Where it is in the memory of a rank.
   std::byte* at(std::uint64_t place, int rank) const {
@@ -61,7 +62,7 @@ class window_table {
   static std::uint64_t number_of(std::uint64_t handle) { return (handle & 0xffff) - 1; }
 
  private:
-  std::uint64_t find_place(const std::byte* memory, std::uint64_t bytes) const;
+  std::uint64_t find_place(const std::byte* memory, std::uint64_t bytes, bool on_device) const;
 
   std::vector<std::unique_ptr<window>> all_;
   std::map<const std::byte*, std::uint64_t> by_base_;  // numbers
