@@ -28,9 +28,11 @@ struct pull_call : call<Capacity> {
   bool inputs_aligned = false, outputs_aligned = false;
 };
 
+// After begin_early(): what a header says is true by then, and its way to the peers is the longer one.
 template <class S, class Call>
 XYL_FN bool arrive_to_pull(S& s, const Call& c) {
   put_headers<true>(s, c);
+  if (!join(s)) return false;
   sent(s);
   const bool good = s.all(check_headers<true>(s, c));
   received(s);
@@ -207,7 +209,7 @@ XYL_FN bool pull_exchange_block(S& s, const Call& c, const movement& m) {
 
 template <class S, class Call, class R>
 XYL_FN bool pull_reduce(S& s, const Call& c, const R& red, pull_form form) {
-  const bool good = s.begin() && pull_reduce_block(s, c, red, form);
+  const bool good = begin_early(s) && pull_reduce_block(s, c, red, form);
   s.leave();
   return good;
 }
@@ -221,7 +223,7 @@ XYL_FN bool staged_pull(S& s, const Call& c, const R& red) {
 
 template <class S, class Call>
 XYL_FN bool pull_exchange(S& s, const Call& c, const movement& m) {
-  const bool good = s.begin() && pull_exchange_block(s, c, m);
+  const bool good = begin_early(s) && pull_exchange_block(s, c, m);
   s.leave();
   return good;
 }
