@@ -54,6 +54,14 @@ grep -q '4 ranks' "$folder/out.txt"
 good 1 alltoall -t 2 -g 2 -b 1K -e 16K -f 16 $brief
 grep -q '4 ranks' "$folder/out.txt"
 
+# Registered buffers, of processes and of several ranks in one.
+for collective in allreduce reducescatter allgather alltoall; do
+  # shellcheck disable=SC2086
+  good 2 "$collective" -R 1 -t 1 -g 2 -b 4K -e 1M -f 16 $brief
+  grep -q 'registered buffers' "$folder/out.txt" || fail "$collective: $(cat "$folder/out.txt")"
+  grep -q '^# Out of bounds values : 0 OK' "$folder/out.txt" || fail "$collective: $(cat "$folder/out.txt")"
+done
+
 good 2 allreduce -b 8 -e 64K -f 64 -n 20 --compare
 grep -q 'ratio' "$folder/out.txt"
 # shellcheck disable=SC2086
