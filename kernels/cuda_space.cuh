@@ -144,6 +144,7 @@ class cuda_space {
   // The first half: what is known without the other lanes. Nothing that an earlier launch may have written (the
   // user's buffers, the turn, the workspace) is touched before it has ended; everything before that is the launch.
   __device__ __forceinline__ void begin_early() {
+    machine::fetch_arguments(given_, 0, sizeof given_);
     machine::await_earlier_launches();
     word_ = machine::load_turn(&control().call.turn);
     poisoned_ = machine::load_relaxed(&control().poisoned.word);

@@ -65,6 +65,17 @@ __device__ __forceinline__ std::uint64_t time_ns() {
   return ns;
 }
 
+// Arguments come from constant memory, where the first look at every 64 bytes is a trip to the second-level cache.
+// These looks are made here, while the launch before is still running.
+template <class Arguments>
+__device__ __forceinline__ void fetch_arguments(const Arguments& given, std::size_t begin, std::size_t end) {
+#pragma unroll
+  for (std::size_t at = begin; at < end; at += 64) {
+    const std::uint32_t word = reinterpret_cast<const std::uint32_t*>(&given)[at / 4];
+    asm volatile("" ::"r"(word));
+  }
+}
+
 // Programmatic dependent launch, which exists from compute capability 9.0 on; in a launch that is none, or where it
 // does not exist, both are nothing. The first returns when all earlier launches that this one depends on have ended
 // and what they wrote is visible. The second says that the next launch may be scheduled; it makes nothing visible.
