@@ -59,8 +59,11 @@ class cuda_device_side final : public device_side {
   result run_transfers(std::span<const transfer> all, unsigned blocks, const call_record& record,
                        xylStream_t stream) override;
   result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) override;
-  void overlap(launch_overlap wanted) override;
-  launch_overlap overlap() const override { return overlap_; }
+  // In device_trial_cuda.cc.
+  result try_path(const trial_plan& plan, trial_finding& out) override;
+  void use(const sync_choice& choice) override;
+  const sync_choice& in_use() const override { return sync_; }
+  bool can_overlap() const override;
   result copy(void* to, const void* from, std::size_t bytes, xylStream_t stream) override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());
@@ -100,6 +103,7 @@ class cuda_device_side final : public device_side {
     arguments.what.map = map_;
     for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
     arguments.overlap = overlap;
+    arguments.flags = sync_.flags;
     if constexpr (requires { arguments.lanes_of_group; }) arguments.lanes_of_group = block.lanes_of_group;
     void* list[] = {&arguments};
     // In which order the attributes stand does not matter.
@@ -137,7 +141,7 @@ class cuda_device_side final : public device_side {
   const layout map_;
   std::int64_t deadline_ns_;
   int rank_ = -1;
-  launch_overlap overlap_ = launch_overlap::none;
+  sync_choice sync_;
   std::byte* workspace_ = nullptr;
   std::byte* registered_ = nullptr;        // this rank's host control page
   control_block* host_control_ = nullptr;  // the same as the device reaches it
