@@ -10,7 +10,7 @@ namespace {
 constexpr unsigned trial_lanes = 256;
 
 __global__ void __launch_bounds__(trial_lanes, 2) sync_trial_kernel(const __grid_constant__ trial_order order) {
-  cuda_trial_space space(order);
+  cuda_trial_space space;
   sync_trial(space, order).run();
 }
 

@@ -12,18 +12,17 @@ namespace xyl {
 
 class cuda_trial_space {
  public:
-  __device__ __forceinline__ explicit cuda_trial_space(const trial_order& order) : order_(order) {}
-
   __device__ __forceinline__ unsigned lane() const { return threadIdx.x; }
   __device__ __forceinline__ unsigned lanes() const { return blockDim.x; }
   __device__ __forceinline__ void sync() { __syncthreads(); }
   __device__ __forceinline__ bool all(bool verdict) { return __syncthreads_and(verdict) != 0; }
   __device__ __forceinline__ void await_earlier() { machine::await_earlier_launches(); }
-  __device__ __forceinline__ void sent() {
-    if (order_.overlap == launch_overlap::early) machine::let_next_launch_start();
+  __device__ __forceinline__ void trying(sync_path) {}
+  __device__ __forceinline__ void sent(launch_overlap overlap) {
+    if (overlap == launch_overlap::early) machine::let_next_launch_start();
   }
-  __device__ __forceinline__ void received() {
-    if (order_.overlap == launch_overlap::late) machine::let_next_launch_start();
+  __device__ __forceinline__ void received(launch_overlap overlap) {
+    if (overlap == launch_overlap::late) machine::let_next_launch_start();
   }
   __device__ __forceinline__ std::uint64_t now_ns() const { return machine::time_ns(); }
   __device__ __forceinline__ bool claim(std::uint32_t* word, std::uint32_t value) {
@@ -79,8 +78,6 @@ class cuda_trial_space {
  private:
   static constexpr unsigned wide = 8;
   static __device__ __forceinline__ unsigned group() { return 0xffu << (threadIdx.x % 32 / wide * wide); }
-
-  const trial_order& order_;
 };
 
 }  // namespace xyl

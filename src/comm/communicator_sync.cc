@@ -3,23 +3,39 @@
 // How the devices of a communicator synchronise: tried on the real peers when it is made, chosen alike on all ranks
 // by what rank 0's environment wishes, and said where a person looks for it.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <memory>
 #include <new>
 #include <vector>
 
 #include "base/log.hpp"
 #include "comm/communicator.hpp"
+#include "comm/sync_link.hpp"
 #include "comm/sync_settling.hpp"
+#include "topo/discovery.hpp"
 
 namespace xyl {
 
 namespace {
 
-// What each rank tells before the trials; of the wishes rank 0's count.
+// What each rank tells before the trials; of wishes and link rank 0's count.
 struct sync_introduction {
   sync_wishes wishes;
+  sync_link link;
   std::uint32_t can_overlap;
 };
+
+// How long a start waits for a machine that does not want to be read.
+constexpr std::chrono::milliseconds patience{2000};
+
+// Rank 0. A file that describes the machine may describe another one: it guarantees nothing.
+sync_link find_link(const parameters& p, bool on_one_gpu, std::span<const device_handle> devices) {
+  if (on_one_gpu) return sync_link::one_gpu;
+  std::shared_ptr<const topo::machine_view> view;
+  if (!p.topology_file.empty() || !topo::this_machine().wait(patience, view).ok()) return sync_link::other;
+  return weakest_link(view->g, devices);
+}
 
 }  // namespace
 
@@ -28,25 +44,29 @@ struct sync_introduction {
 result communicator::settle_sync_paths(bool is_shared, result& agreed) {
   std::vector<sync_introduction> all;
   std::vector<trial_finding> room;
+  sync_introduction mine{sync_wishes::of(parameters_), sync_link::other, device_->can_overlap() ? 1u : 0u};
   result ready;
   try {
+    if (rank_ == 0) mine.link = find_link(parameters_, on_one_gpu_, device_handles_);
     all.resize(static_cast<std::size_t>(ranks_));
     room.resize(static_cast<std::size_t>(ranks_));
   } catch (const std::bad_alloc&) {
     ready = error(xylSystemError, "out of memory");
   }
-  XYL_TRY(peers_->agree(std::move(ready)));
+  if (ready.ok()) ready = device_->prepare_trials();
+  // Of what stops one rank here, all do without devices.
+  agreed = peers_->agree(std::move(ready));
+  if (!agreed.ok()) return {};
 
-  const sync_introduction mine{sync_wishes::of(parameters_), device_->can_overlap() ? 1u : 0u};
   XYL_TRY(peers_->exchange(&mine, all.data(), sizeof mine));
   const sync_wishes wishes = all[0].wishes;
-  if (!wishes.plausible())
+  if (!wishes.plausible() || all[0].link > sync_link::other)
     return error(xylInvalidUsage, "the allgather delivered something else than rank 0's wishes for sync paths");
   sync_facts facts;
   facts.ranks = ranks_;
   facts.least_sm = device_handles_[0].sm;
   for (const device_handle& h : device_handles_) facts.least_sm = std::min(facts.least_sm, h.sm);
-  facts.link = on_one_gpu_ ? sync_link::one_gpu : sync_link::other;
+  facts.link = all[0].link;
   facts.can_overlap = true;
   for (const sync_introduction& one : all) facts.can_overlap = facts.can_overlap && one.can_overlap != 0;
   facts.allowed_overlap = is_shared ? launch_overlap::late : launch_overlap::early;
@@ -55,7 +75,7 @@ result communicator::settle_sync_paths(bool is_shared, result& agreed) {
   const auto attempt = [this](const trial_plan& plan, trial_finding& out) {
     result tried = device_->try_path(plan, out);
     if (!tried.ok())
-      log_line(log_level::warn, rank_, "the self-test of %s could not be run: %s", name_of(plan.path),
+      log_line(log_level::warn, rank_, "the self-test of %s could not be run: %s", name_of(plan.what.path),
                tried.text().c_str());
     return tried;
   };
@@ -63,6 +83,7 @@ result communicator::settle_sync_paths(bool is_shared, result& agreed) {
     return peers_->exchange(one, of_all, bytes);
   };
   XYL_TRY(try_sync_paths(facts, attempt, exchange, {}, room, trials));
+  device_->end_trials();
 
   try {
     sync_ = decide(facts, wishes, trials);

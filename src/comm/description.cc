@@ -160,6 +160,12 @@ json synchronisation_of(const described_choice& d) {
   return s;
 }
 
+// "packets (overlap late), flag-gpu (overlap none)"
+std::string sync_text(const sync_choice& c) {
+  return format_text("%s (overlap %s), %s (overlap %s)", c.packets ? "packets" : "no packets",
+                     name_of(c.packet_overlap), name_of(path_of(c.flags)), name_of(c.flag_overlap));
+}
+
 // Names may come from files: what is not UTF-8 is replaced, never thrown at.
 std::string text_of(const json& value) { return value.dump(1, ' ', false, json::error_handler_t::replace); }
 
@@ -196,6 +202,7 @@ std::string line_of(const described_choice& d) {
     text += format_text(" on %zu GPU%s, known from %s; allreduce on devices: %s", distinct.size(),
                         distinct.size() == 1 ? "" : "s", d.machine.from.c_str(),
                         sizes_text(d.choice, d.choice.device).c_str());
+    if (d.in.sync != nullptr) text += "; " + sync_text(d.in.sync->choice);
   } else {
     text += format_text(" without devices, %zu NUMA node%s", d.nodes.size(), d.nodes.size() == 1 ? "" : "s");
   }

@@ -202,7 +202,7 @@ std::string text_of(const joint_finding& bad) {
     case trial_verdict::late:
       return format_text(
           "rank %d had nothing of rank %d in round %u when the limit of %.0f ms for %u rounds was over", bad.rank,
-          f.peer, f.round, static_cast<double>(bad.plan.limit_ns) * 1e-6, bad.plan.rounds);
+          f.peer, f.round, static_cast<double>(bad.plan.what.limit_ns) * 1e-6, bad.plan.what.rounds);
     case trial_verdict::absent:
       return format_text("the self-test of rank %d had not begun when rank %d had waited %.1f s for it", f.peer,
                          bad.rank, static_cast<double>(bad.plan.meeting_ns) * 1e-9);
@@ -224,7 +224,7 @@ sync_decision decide(const sync_facts& facts, const sync_wishes& wishes, const s
   const std::optional<sync_path> flags = best_flags(trials);
   const path_trials& packets = trials.of(sync_path::packet);
   if (const joint_finding* end = ended(trials))
-    d.verdict = error(xylSystemError, "the self-test of %s could not be run: %s", name_of(end->plan.path),
+    d.verdict = error(xylSystemError, "the self-test of %s could not be run: %s", name_of(end->plan.what.path),
                       text_of(*end).c_str());
   else if (!packets.trips.passed())
     d.verdict = error(xylSystemError, "the self-test of the packets that every call begins with failed: %s",

@@ -27,7 +27,7 @@ class settling {
     // way, a slow path in one.
     for (const sync_path path : {sync_path::flag, sync_path::packet}) {
       trial_plan plan = plan_of(path, slow_rounds, slow_launches);
-      plan.limit_ns = limits_.first_ns;
+      plan.what.limit_ns = limits_.first_ns;
       XYL_TRY(together(plan, trials.first));
       slow_ = trials.first.passed() && trials.first.found.round_ns > limits_.slow_round_ns;
       if (!slow_ || ended_) break;
@@ -41,7 +41,7 @@ class settling {
       if (slow_ || !t.trips.passed()) continue;
       trial_plan plan = plan_of(one.path, 1, chain_launches);
       XYL_TRY(together(plan, t.plain));
-      plan.overlap = facts_.allowed_overlap;
+      plan.what.overlap = facts_.allowed_overlap;
       if (facts_.can_overlap && t.plain.passed()) XYL_TRY(together(plan, t.overlapped));
     }
     return {};
@@ -50,10 +50,10 @@ class settling {
  private:
   trial_plan plan_of(sync_path path, std::uint32_t rounds, std::uint32_t launches) const {
     trial_plan plan;
-    plan.path = path;
-    plan.rounds = rounds;
-    plan.launches = launches;
-    plan.limit_ns = slow_ ? limits_.first_ns : limits_.launch_ns;
+    plan.what.path = path;
+    plan.what.rounds = rounds;
+    plan.what.launches = launches;
+    plan.what.limit_ns = slow_ ? limits_.first_ns : limits_.launch_ns;
     plan.meeting_ns = limits_.meeting_ns;
     return plan;
   }

@@ -37,6 +37,7 @@ class cuda_device_side final : public device_side {
       : device_(device), map_(map), deadline_ns_(deadline_ns) {}
   ~cuda_device_side() override {
     const device_scope scope(device_);
+    end_trials();
     disconnect();
     if (workspace_) (void)cudaFree(workspace_);
     if (registered_) (void)cudaHostUnregister(registered_);
@@ -60,7 +61,9 @@ class cuda_device_side final : public device_side {
                        xylStream_t stream) override;
   result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) override;
   // In device_trial_cuda.cc.
+  result prepare_trials() override;
   result try_path(const trial_plan& plan, trial_finding& out) override;
+  void end_trials() override;
   void use(const sync_choice& choice) override;
   const sync_choice& in_use() const override { return sync_; }
   bool can_overlap() const override;
@@ -92,6 +95,7 @@ class cuda_device_side final : public device_side {
 
  private:
   result open_peer(const device_handle& peer, int p, std::byte*& workspace);
+  trial_order trial_launch() const;
   std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
   // What every kernel that works with peers is given. With an overlap it is scheduled when the launch before allows
   // that, and must wait for that launch's end before it touches anything.
@@ -142,6 +146,7 @@ class cuda_device_side final : public device_side {
   std::int64_t deadline_ns_;
   int rank_ = -1;
   sync_choice sync_;
+  cudaGraphExec_t trials_[2] = {};  // without and with overlap, while there are trials
   std::byte* workspace_ = nullptr;
   std::byte* registered_ = nullptr;        // this rank's host control page
   control_block* host_control_ = nullptr;  // the same as the device reaches it

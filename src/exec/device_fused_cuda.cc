@@ -65,7 +65,7 @@ result cuda_device_side::fused(const fused_launch& how, const fused_work& work, 
     shape.lanes = how.lanes;
     shape.cluster = work.is_clustered ? work.split : 1u;
     return launch(k, how.blocks, shape, arguments, stream,
-                  how.form == fused_form::packet ? sync_.packet_overlap : sync_.flag_overlap);
+                  uses_packets(how.form) ? sync_.packet_overlap : sync_.flag_overlap);
   };
   XYL_TRY(with_capacity(k, with));
   return order_.after(stream);

@@ -94,9 +94,12 @@ class device_side {
   // reached.
   virtual result connect(std::span<const device_handle> all, int rank) = 0;
 
-  // Runs one self-test of a sync path; every rank of this communicator does the same at the same time. What the
-  // test found is no error, out says it; the result is whether it was run. Bounded by the plan's limits.
+  // Self-tests of sync paths, after connect(). All ranks prepare before any of them tries.
+  virtual result prepare_trials() = 0;
+  // Every rank does the same at the same time. What the test found is no error, out says it; the result is whether
+  // it was run. Bounded by the plan's limits.
   virtual result try_path(const trial_plan& plan, trial_finding& out) = 0;
+  virtual void end_trials() = 0;
   // What launches from now on do: how they post flags, and when they let the next one be scheduled (never
   // `automatic`; `none` where the device cannot). Equal on all ranks, as far as it concerns flags.
   virtual void use(const sync_choice& choice) = 0;

@@ -30,7 +30,7 @@ trial_finding finding_of(const trial_state& state, const trial_plan& plan) {
   }
   const std::uint32_t launches = std::min(state.launches, trial_order::most_launches);
   // A launch that never came to its end has stored no verdict either.
-  if (launches != plan.launches) {
+  if (launches != plan.what.launches) {
     found.verdict = trial_verdict::not_launched;
     return found;
   }
@@ -39,7 +39,7 @@ trial_finding finding_of(const trial_state& state, const trial_plan& plan) {
     inside.push_back(state.ended[i] - state.began[i]);
     if (i > 1) apart.push_back(state.ended[i] - state.ended[i - 1]);
   }
-  found.round_ns = median(std::move(inside)) / plan.rounds;
+  found.round_ns = median(std::move(inside)) / plan.what.rounds;
   found.launch_ns = median(std::move(apart));
   return found;
 }

@@ -10,13 +10,17 @@ namespace xyl {
 
 // Equal on all ranks.
 struct trial_plan {
-  sync_path path = sync_path::flag;
-  launch_overlap overlap = launch_overlap::none;
-  std::uint32_t begin = 0;     // number of the first round; larger than any before
-  std::uint32_t rounds = 1;    // of a launch
-  std::uint32_t launches = 2;  // behind each other in one graph, but for the first
-  std::uint64_t limit_ns = 0;  // of a launch
+  trial_settings what;
+  std::uint32_t begin = 0;  // number of the first round; larger than any before
   std::uint64_t meeting_ns = 0;
+
+  trial_order order() const {
+    trial_order o;
+    o.begin = begin;
+    o.what = what;
+    o.meeting_ns = meeting_ns;
+    return o;
+  }
 };
 
 // On one rank.

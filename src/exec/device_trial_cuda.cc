@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Launches of the self-tests of sync paths. The first launch is eager: it meets the peers. The others are one
-// graph, so that what is measured is the device and not how fast this process can launch.
+// Launches of the self-tests of sync paths. The first launch is eager: it says what is tried, and meets the peers.
+// The others are a graph, so that what is measured is the device and not how fast this process can launch. The
+// graphs are made before any rank launches: making one may wait for kernels that run, and those for this rank.
 #include "exec/cuda_device_side.hpp"
 #include "exec/device_trial.hpp"
 #include "kernels/sync_table.hpp"
@@ -10,37 +11,10 @@ namespace xyl {
 
 namespace {
 
-// A captured graph that is given back.
-class captured {
- public:
-  captured() = default;
-  captured(const captured&) = delete;
-  ~captured() {
-    if (ready_) (void)cudaGraphExecDestroy(ready_);
-    if (graph_) (void)cudaGraphDestroy(graph_);
-  }
-  template <class F>
-  result record(cudaStream_t stream, F launches) {
-    XYL_TRY(
-        cuda_result(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture"));
-    result launched = launches();
-    // Also after a failure, or the stream would go on being captured.
-    result ended = cuda_result(cudaStreamEndCapture(stream, &graph_), "cudaStreamEndCapture");
-    XYL_TRY(std::move(launched));
-    XYL_TRY(std::move(ended));
-    XYL_TRY(cuda_result(cudaGraphInstantiate(&ready_, graph_, 0), "cudaGraphInstantiate"));
-    return cuda_result(cudaGraphUpload(ready_, stream), "cudaGraphUpload");
-  }
-  result launch(cudaStream_t stream) const {
-    return cuda_result(cudaGraphLaunch(ready_, stream), "cudaGraphLaunch");
-  }
+// Behind the first; a trial that wants fewer lets the rest do nothing.
+constexpr std::uint32_t recorded_launches = 32;
 
- private:
-  cudaGraph_t graph_ = nullptr;
-  cudaGraphExec_t ready_ = nullptr;
-};
-
-result launch_trial(const kernel& k, const trial_order& order, cudaStream_t stream) {
+result launch_trial(const kernel& k, const trial_order& order, bool overlaps, cudaStream_t stream) {
   trial_order given = order;
   void* list[] = {&given};
   cudaLaunchAttribute attribute{};
@@ -48,7 +22,7 @@ result launch_trial(const kernel& k, const trial_order& order, cudaStream_t stre
   shape.gridDim = dim3(1);
   shape.blockDim = dim3(k.most_lanes);
   shape.stream = stream;
-  if (order.overlap != launch_overlap::none) {
+  if (overlaps) {
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
     shape.attrs = &attribute;
@@ -57,38 +31,64 @@ result launch_trial(const kernel& k, const trial_order& order, cudaStream_t stre
   return cuda_result(cudaLaunchKernelExC(&shape, k.function, list), "cudaLaunchKernelExC of a self-test");
 }
 
+result record_trial(const trial_order& order, bool overlaps, cudaStream_t stream, cudaGraphExec_t& out) {
+  XYL_TRY(cuda_result(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture"));
+  result launched;
+  for (std::uint32_t i = 0; i < recorded_launches && launched.ok(); ++i)
+    launched = launch_trial(trial_kernel(), order, overlaps, stream);
+  cudaGraph_t graph = nullptr;
+  // Also after a failure, or the stream would go on being captured.
+  result ended = cuda_result(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  if (launched.ok() && ended.ok())
+    launched = cuda_result(cudaGraphInstantiate(&out, graph, 0), "cudaGraphInstantiate");
+  if (graph) (void)cudaGraphDestroy(graph);
+  XYL_TRY(std::move(launched));
+  XYL_TRY(std::move(ended));
+  return cuda_result(cudaGraphUpload(out, stream), "cudaGraphUpload");
+}
+
 }  // namespace
+
+trial_order cuda_device_side::trial_launch() const {
+  trial_order order;
+  order.rank = rank_;
+  order.ranks = static_cast<std::int32_t>(peers_.size());
+  order.map = map_;
+  for (std::size_t p = 0; p < peers_.size(); ++p) order.workspace[p] = peers_[p];
+  return order;
+}
+
+result cuda_device_side::prepare_trials() {
+  if (peers_.size() > trial_order::capacity || map_.blocks < 2)
+    return error(xylInternalError, "self-tests on %zu ranks with %u blocks", peers_.size(), map_.blocks);
+  const device_scope scope(device_);
+  XYL_TRY(scope.status());
+  XYL_TRY(record_trial(trial_launch(), false, own_stream_, trials_[0]));
+  if (can_overlap()) XYL_TRY(record_trial(trial_launch(), true, own_stream_, trials_[1]));
+  return cuda_result(cudaStreamSynchronize(own_stream_), "cudaStreamSynchronize");
+}
+
+void cuda_device_side::end_trials() {
+  const device_scope scope(device_);
+  for (cudaGraphExec_t& graph : trials_) {
+    if (graph) (void)cudaGraphExecDestroy(graph);
+    graph = nullptr;
+  }
+}
 
 result cuda_device_side::try_path(const trial_plan& plan, trial_finding& out) {
   out = {};
-  const int ranks = static_cast<int>(peers_.size());
-  if (ranks > trial_order::capacity || map_.blocks < 2 || plan.launches < 2 ||
-      plan.launches > trial_order::most_launches)
-    return error(xylInternalError, "a self-test of %u launches on %d ranks with %u blocks", plan.launches, ranks,
-                 map_.blocks);
+  const cudaGraphExec_t rest = trials_[plan.what.overlap != launch_overlap::none];
+  if (rest == nullptr || plan.what.launches > recorded_launches + 1)
+    return error(xylInternalError, "a self-test of %u launches that were not prepared", plan.what.launches);
   const device_scope scope(device_);
   XYL_TRY(scope.status());
-  trial_order order;
-  order.path = plan.path;
-  order.rank = rank_;
-  order.ranks = ranks;
-  order.rounds = plan.rounds;
-  order.limit_ns = plan.limit_ns;
-  order.meeting_ns = plan.meeting_ns;
-  order.map = map_;
-  for (std::size_t p = 0; p < peers_.size(); ++p) order.workspace[p] = peers_[p];
-  order.overlap = plan.overlap;
-
-  const kernel k = trial_kernel();
-  captured rest;
-  XYL_TRY(rest.record(own_stream_, [&]() -> result {
-    for (std::uint32_t i = 1; i < plan.launches; ++i) XYL_TRY(launch_trial(k, order, own_stream_));
-    return {};
-  }));
+  trial_order order = trial_launch();
   order.begin = plan.begin;
-  order.overlap = launch_overlap::none;
-  XYL_TRY(launch_trial(k, order, own_stream_));
-  XYL_TRY(rest.launch(own_stream_));
+  order.what = plan.what;
+  order.meeting_ns = plan.meeting_ns;
+  XYL_TRY(launch_trial(trial_kernel(), order, false, own_stream_));
+  XYL_TRY(cuda_result(cudaGraphLaunch(rest, own_stream_), "cudaGraphLaunch of a self-test"));
   trial_state state;
   XYL_TRY(cuda_result(
       cudaMemcpyAsync(&state, workspace_ + map_.trial_offset(), sizeof state, cudaMemcpyDeviceToHost, own_stream_),

@@ -9,14 +9,15 @@
 // are enough: a rank puts round n + 1 when all its lanes have read round n, and round n + 2 goes into the slot of n
 // when everybody's n + 1 has come.
 //
-// Nothing here poisons anybody, and no wait is longer than order.limit_ns; only for the peers' first launch to
+// Nothing here poisons anybody, and no wait is longer than limit_ns; only for the peers' first launch to
 // begin, which they say by a flag of the plain way, is there more time (meeting_ns). A trial's launches after a
 // failure return at once.
 //
-// A space for trials offers lane(), lanes(), sync(), all(), sent(), received(), load_peer16() and store16() of
-// space.hpp, and
+// A space for trials offers lane(), lanes(), sync(), all(), load_peer16() and store16() of space.hpp, sent() and
+// received() with what they let overlap, and
 //
 //   await_earlier()        earlier launches have ended and what they wrote is visible
+//   trying(path)           what the launch is about
 //   now_ns()               a clock
 //   claim(word, value)     true for the lane that changed the word from 0; peek(word) is its value
 //   post(how, flag, n)     as space.hpp's, by flag order
@@ -47,28 +48,37 @@ enum class trial_verdict : std::uint32_t {
   not_launched
 };
 
+// What is tried. The first launch is told; the others, which may have been recorded before anybody knew, read it.
+struct trial_settings {
+  sync_path path = sync_path::flag;
+  launch_overlap overlap = launch_overlap::none;
+  std::uint32_t rounds = 1;    // of a launch
+  std::uint32_t launches = 1;  // what comes after them does nothing
+  std::uint64_t limit_ns = 0;  // of a launch
+};
+
 struct trial_order {
   static constexpr int capacity = 64;
   static constexpr unsigned words = 240;  // to each peer in a round: 240 packets or 16 wide lines
   static constexpr unsigned most_launches = 64;
 
-  sync_path path = sync_path::flag;
-  launch_overlap overlap = launch_overlap::none;
+  // Of the first launch of a trial alone: the number of its first round (0: it is another launch), what is tried,
+  // and the time it gives the peers' first launches to begin.
+  std::uint32_t begin = 0;
+  trial_settings what;
+  std::uint64_t meeting_ns = 0;
   std::int32_t rank = 0, ranks = 0;
-  std::uint32_t rounds = 1;      // of this launch
-  std::uint32_t begin = 0;       // the first launch of a trial: the number of its first round
-  std::uint64_t limit_ns = 0;    // of a launch
-  std::uint64_t meeting_ns = 0;  // of the first launch, before that
   layout map;
   std::byte* workspace[capacity] = {};
 };
 
 // In the rank's own workspace: what its launches leave for each other and for the host. The clock is the device's.
 struct trial_state {
-  std::uint32_t next;     // number of the next round
-  std::uint32_t verdict;  // the first that was bad
-  std::uint32_t launches;
-  std::int32_t peer;  // of a bad verdict: whose data, in which round, which word
+  trial_settings what;
+  std::uint32_t next;      // number of the next round
+  std::uint32_t verdict;   // the first that was bad
+  std::uint32_t launches;  // that have run
+  std::int32_t peer;       // of a bad verdict: whose data, in which round, which word
   std::uint32_t round;
   std::uint32_t word;
   std::uint64_t wanted, seen;
@@ -98,29 +108,34 @@ class sync_trial {
   XYL_FN void run() {
     s_.await_earlier();
     const bool is_first = o_.begin != 0;
+    what_ = is_first ? o_.what : own_.what;
+    s_.trying(what_.path);
     const std::uint32_t first = is_first ? o_.begin : own_.next;
     const std::uint32_t launch = is_first ? 0 : own_.launches;
     const bool goes_on = is_first || s_.peek(&own_.verdict) == 0;
     s_.sync();  // every lane has read what the first one changes now
-    if (!goes_on || launch >= trial_order::most_launches) return;
-    if (s_.lane() == 0 && is_first) own_.verdict = 0;
+    if (!goes_on || launch >= what_.launches || launch >= trial_order::most_launches) return;
+    if (s_.lane() == 0 && is_first) {
+      own_.what = o_.what;
+      own_.verdict = 0;
+    }
     s_.sync();  // no lane claims the verdict before that
     bool good = !is_first || meet();
     began_ = s_.now_ns();
     if (s_.lane() == 0) own_.began[launch] = began_;
-    for (std::uint32_t i = 0; i < o_.rounds && good; ++i) good = round(first + i, i == 0);
+    for (std::uint32_t i = 0; i < what_.rounds && good; ++i) good = round(first + i, i == 0);
     if (s_.lane() != 0) return;
     own_.ended[launch] = s_.now_ns();
-    own_.next = first + o_.rounds;
+    own_.next = first + what_.rounds;
     own_.launches = launch + 1;
   }
 
  private:
   XYL_FN bool round(std::uint32_t n, bool is_first) {
     // Nothing of a path is known to the others' text, so each is whole.
-    if (o_.path == sync_path::packet) return packets(n, is_first);
-    if (o_.path == sync_path::wide_packet) return wide_packets(n, is_first);
-    return flagged(n, is_first, order_of(o_.path));
+    if (what_.path == sync_path::packet) return packets(n, is_first);
+    if (what_.path == sync_path::wide_packet) return wide_packets(n, is_first);
+    return flagged(n, is_first, order_of(what_.path));
   }
 
   XYL_FN bool packets(std::uint32_t n, bool is_first) {
@@ -135,7 +150,7 @@ class sync_trial {
       const line* const from = data<const line>(o_.rank, p, n);
       for (unsigned i = s_.lane(); i < trial_order::words && good; i += s_.lanes()) {
         std::uint64_t word = 0;
-        good = until(began_ + o_.limit_ns, p, n, [&] { return s_.get(from + i, trial_tag(n), word); }) &&
+        good = until(began_ + what_.limit_ns, p, n, [&] { return s_.get(from + i, trial_tag(n), word); }) &&
                is_right(p, n, i, word);
       }
     });
@@ -159,7 +174,7 @@ class sync_trial {
       bool goes_on = true;
       for (unsigned l = group; l < lines && goes_on; l += groups)
         goes_on = until(
-            began_ + o_.limit_ns, p, n,
+            began_ + what_.limit_ns, p, n,
             [&] {
               return s_.get_wide(from + l, trial_tag(n), [&](unsigned i, std::uint64_t word) {
                 good = is_right(p, n, l * 15 + i, word) && good;
@@ -184,7 +199,7 @@ class sync_trial {
     post_all(how, trial_flag::data, n);
     after_sending(is_first);
     // Joined, so that every lane may read what one lane awaited.
-    if (!s_.all(await_all(how, trial_flag::data, n, began_ + o_.limit_ns, trial_verdict::late))) return false;
+    if (!s_.all(await_all(how, trial_flag::data, n, began_ + what_.limit_ns, trial_verdict::late))) return false;
     bool good = true;
     for_each_peer([&](int p) {
       const unit16* const from = data<const unit16>(o_.rank, p, n);
@@ -222,12 +237,12 @@ class sync_trial {
   }
 
   XYL_FN void after_sending(bool is_first) {
-    if (is_first) s_.sent();
+    if (is_first) s_.sent(what_.overlap);
   }
   XYL_FN bool after_receiving(bool good, bool is_first) {
     // All lanes have read this round before any puts the next.
     good = s_.all(good);
-    if (is_first) s_.received();
+    if (is_first) s_.received(what_.overlap);
     return good;
   }
 
@@ -280,6 +295,7 @@ class sync_trial {
   S& s_;
   const trial_order& o_;
   trial_state& own_;
+  trial_settings what_;
   std::uint64_t began_ = 0;
 };
 

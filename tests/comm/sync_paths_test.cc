@@ -43,8 +43,8 @@ trial_finding failed(trial_verdict v, int peer) {
 joint_finding of_two(const trial_finding& a, const trial_finding& b) {
   const trial_finding both[] = {a, b};
   trial_plan plan;
-  plan.limit_ns = 30'000'000;
-  plan.rounds = 32;
+  plan.what.limit_ns = 30'000'000;
+  plan.what.rounds = 32;
   return join_findings(both, plan);
 }
 void set(sync_trials& t, sync_path p, const joint_finding& trips, std::uint64_t overlapped_ns = 1) {

@@ -14,11 +14,11 @@ constexpr std::uint64_t long_ns = 60'000'000'000, short_ns = 300'000'000;
 
 trial_plan plan_of(sync_path path, std::uint32_t begin, std::uint64_t limit_ns = long_ns) {
   trial_plan plan;
-  plan.path = path;
+  plan.what.path = path;
   plan.begin = begin;
-  plan.rounds = 6;
-  plan.launches = 4;
-  plan.limit_ns = limit_ns;
+  plan.what.rounds = 6;
+  plan.what.launches = 4;
+  plan.what.limit_ns = limit_ns;
   plan.meeting_ns = long_ns;
   return plan;
 }
@@ -89,7 +89,7 @@ TEST(trial, a_slow_path_passes_and_its_time_says_so) {
     trial_machine machine(2, 2, faults);
     machine.on_all_ranks([&](int rank) {
       trial_plan plan = plan_of(static_cast<sync_path>(path), 1);
-      plan.rounds = 2;
+      plan.what.rounds = 2;
       const trial_finding f = machine.attempt(rank, plan);
       EXPECT_EQ(f.verdict, trial_verdict::passed) << path;
       EXPECT_GE(f.round_ns, 25'000'000u) << path;

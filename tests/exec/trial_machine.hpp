@@ -29,22 +29,22 @@ class trial_machine {
 
   // On a thread of that rank: all launches of a plan, one after the other.
   trial_finding attempt(int rank, const trial_plan& plan) {
-    trial_order order;
-    order.path = plan.path;
+    trial_order order = plan.order();
     order.rank = rank;
     order.ranks = ranks();
-    order.rounds = plan.rounds;
-    order.limit_ns = plan.limit_ns;
-    order.meeting_ns = plan.meeting_ns;
     order.map = map_;
     for (int r = 0; r < ranks(); ++r) order.workspace[r] = memory_[static_cast<std::size_t>(r)].get();
     trial_block block(lanes_);
     std::vector<std::thread> lanes;
     for (unsigned l = 0; l < lanes_; ++l)
       lanes.emplace_back([&, l] {
-        for (std::uint32_t launch = 0; launch < plan.launches; ++launch) {
+        for (std::uint32_t launch = 0; launch < trial_order::most_launches; ++launch) {
+          // What is launched behind the first one knows only where it is.
           trial_order mine = order;
-          mine.begin = launch == 0 ? plan.begin : 0;
+          if (launch > 0) {
+            mine.begin = 0;
+            mine.what = {};
+          }
           trial_thread_space space(mine, block, l, faults_);
           sync_trial(space, mine).run();
           block.barrier.arrive_and_wait();  // a launch ends with all its lanes

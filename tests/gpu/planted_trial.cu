@@ -12,8 +12,9 @@ __device__ planted faults_of_paths[sync_paths];
 
 class planted_space : public cuda_trial_space {
  public:
-  __device__ planted_space(const trial_order& order)
-      : cuda_trial_space(order), order_(order), fault_(faults_of_paths[static_cast<int>(order.path)]) {}
+  __device__ explicit planted_space(const trial_order& order) : order_(order) {}
+
+  __device__ void trying(sync_path path) { fault_ = faults_of_paths[static_cast<int>(path)]; }
 
   __device__ void post(flag_order how, flag* f, epoch_t n) {
     if (fault_ != planted::never || is_meeting(f)) cuda_trial_space::post(how, f, n);
@@ -51,7 +52,7 @@ class planted_space : public cuda_trial_space {
     return false;
   }
   const trial_order& order_;
-  const planted fault_;
+  planted fault_ = planted::none;
 };
 
 constexpr unsigned lanes = 256;

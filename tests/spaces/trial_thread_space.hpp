@@ -38,9 +38,7 @@ struct trial_block {
 class trial_thread_space {
  public:
   trial_thread_space(const trial_order& order, trial_block& block, unsigned lane, const path_faults& faults)
-      : order_(order), block_(block), lane_(lane), delay_(faults.delay) {
-    fault_ = faults.of[static_cast<int>(order.path)];
-  }
+      : order_(order), block_(block), lane_(lane), faults_(faults), delay_(faults.delay) {}
 
   unsigned lane() const { return lane_; }
   unsigned lanes() const { return static_cast<unsigned>(block_.votes.size()); }
@@ -54,8 +52,9 @@ class trial_thread_space {
     return verdict;
   }
   void await_earlier() {}
-  void sent() {}
-  void received() {}
+  void trying(sync_path path) { fault_ = faults_.of[static_cast<int>(path)]; }
+  void sent(launch_overlap) {}
+  void received(launch_overlap) {}
   std::uint64_t now_ns() const {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
@@ -151,6 +150,7 @@ class trial_thread_space {
   const trial_order& order_;
   trial_block& block_;
   const unsigned lane_;
+  const path_faults& faults_;
   const std::chrono::milliseconds delay_;
   path_fault fault_ = path_fault::none;
 };
