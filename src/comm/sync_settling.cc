@@ -58,9 +58,15 @@ class settling {
     return plan;
   }
 
+  // Twice where a rank waited in vain: it may have been this process that was late, but hardly both times.
+  result together(const trial_plan& plan, joint_finding& out) {
+    XYL_TRY(once(plan, out));
+    return out.failed() && out.found.verdict == trial_verdict::late ? once(plan, out) : result();
+  }
+
   // A rank that could not run it tells the others in the same exchange. Then there is no more to try: what a rank
   // cannot launch now it cannot launch later, and its peers would wait.
-  result together(trial_plan plan, joint_finding& out) {
+  result once(trial_plan plan, joint_finding& out) {
     if (ended_) return {};
     plan.begin = next_ += numbers_of_trial;
     trial_finding mine;

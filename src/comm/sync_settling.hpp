@@ -2,7 +2,7 @@
 //
 // How the ranks come to one sync-path table: every path that is allowed here is tried on all ranks at the same
 // time, the findings are exchanged after each trial, and all decide alike. Bounded: a path that never completes
-// costs its limit once; one that works, about a millisecond. Relies on two functions, so that it runs on device
+// costs its limit twice; one that works, about a millisecond. Relies on two functions, so that it runs on device
 // sides and on threads in the same way.
 #pragma once
 
@@ -20,7 +20,7 @@ using exchange_function = std::function<result(const void* mine, void* all, std:
 struct sync_limits {
   std::uint64_t meeting_ns = 10'000'000'000;  // ranks are at the same place; the longest they may be apart
   std::uint64_t first_ns = 1'000'000'000;     // of the first trial, which shows how fast this machine is
-  std::uint64_t launch_ns = 30'000'000;       // of a launch of the others
+  std::uint64_t launch_ns = 50'000'000;       // of a launch of the others
   std::uint64_t slow_round_ns = 200'000;      // ranks whose rounds take so long take turns on their GPU
 };
 

@@ -8,21 +8,6 @@
 
 namespace xyl {
 
-// Equal on all ranks.
-struct trial_plan {
-  trial_settings what;
-  std::uint32_t begin = 0;  // number of the first round; larger than any before
-  std::uint64_t meeting_ns = 0;
-
-  trial_order order() const {
-    trial_order o;
-    o.begin = begin;
-    o.what = what;
-    o.meeting_ns = meeting_ns;
-    return o;
-  }
-};
-
 // On one rank.
 struct trial_finding {
   trial_verdict verdict = trial_verdict::not_launched;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Launches of the self-tests of sync paths. The first launch is eager: it says what is tried, and meets the peers.
-// The others are a graph, so that what is measured is the device and not how fast this process can launch. The
+// Launches of the self-tests of sync paths. A trial is one graph: what is measured is the device and not how fast
+// this process can launch, and no peer waits for a launch of this rank while the process has no processor. The
 // graphs are made before any rank launches: making one may wait for kernels that run, and those for this rank.
+#include <cstddef>
+
 #include "exec/cuda_device_side.hpp"
 #include "exec/device_trial.hpp"
 #include "kernels/sync_table.hpp"
@@ -11,8 +13,8 @@ namespace xyl {
 
 namespace {
 
-// Behind the first; a trial that wants fewer lets the rest do nothing.
-constexpr std::uint32_t recorded_launches = 32;
+// A trial that wants fewer lets the rest do nothing.
+constexpr std::uint32_t recorded_launches = 33;
 
 result launch_trial(const kernel& k, const trial_order& order, bool overlaps, cudaStream_t stream) {
   trial_order given = order;
@@ -31,11 +33,13 @@ result launch_trial(const kernel& k, const trial_order& order, bool overlaps, cu
   return cuda_result(cudaLaunchKernelExC(&shape, k.function, list), "cudaLaunchKernelExC of a self-test");
 }
 
-result record_trial(const trial_order& order, bool overlaps, cudaStream_t stream, cudaGraphExec_t& out) {
+result record_trial(trial_order order, bool overlaps, cudaStream_t stream, cudaGraphExec_t& out) {
   XYL_TRY(cuda_result(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture"));
   result launched;
-  for (std::uint32_t i = 0; i < recorded_launches && launched.ok(); ++i)
-    launched = launch_trial(trial_kernel(), order, overlaps, stream);
+  for (std::uint32_t i = 0; i < recorded_launches && launched.ok(); ++i) {
+    order.is_first = i == 0;
+    launched = launch_trial(trial_kernel(), order, overlaps && i > 0, stream);
+  }
   cudaGraph_t graph = nullptr;
   // Also after a failure, or the stream would go on being captured.
   result ended = cuda_result(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
@@ -78,21 +82,19 @@ void cuda_device_side::end_trials() {
 
 result cuda_device_side::try_path(const trial_plan& plan, trial_finding& out) {
   out = {};
-  const cudaGraphExec_t rest = trials_[plan.what.overlap != launch_overlap::none];
-  if (rest == nullptr || plan.what.launches > recorded_launches + 1)
+  const cudaGraphExec_t launches = trials_[plan.what.overlap != launch_overlap::none];
+  if (launches == nullptr || plan.what.launches > recorded_launches)
     return error(xylInternalError, "a self-test of %u launches that were not prepared", plan.what.launches);
   const device_scope scope(device_);
   XYL_TRY(scope.status());
-  trial_order order = trial_launch();
-  order.begin = plan.begin;
-  order.what = plan.what;
-  order.meeting_ns = plan.meeting_ns;
-  XYL_TRY(launch_trial(trial_kernel(), order, false, own_stream_));
-  XYL_TRY(cuda_result(cudaGraphLaunch(rest, own_stream_), "cudaGraphLaunch of a self-test"));
+  std::byte* const there = workspace_ + map_.trial_offset();
+  static_assert(offsetof(trial_state, plan) == 0);
+  XYL_TRY(cuda_result(cudaMemcpyAsync(there, &plan, sizeof plan, cudaMemcpyHostToDevice, own_stream_),
+                      "cudaMemcpyAsync of a self-test"));
+  XYL_TRY(cuda_result(cudaGraphLaunch(launches, own_stream_), "cudaGraphLaunch of a self-test"));
   trial_state state;
-  XYL_TRY(cuda_result(
-      cudaMemcpyAsync(&state, workspace_ + map_.trial_offset(), sizeof state, cudaMemcpyDeviceToHost, own_stream_),
-      "cudaMemcpyAsync of a self-test"));
+  XYL_TRY(cuda_result(cudaMemcpyAsync(&state, there, sizeof state, cudaMemcpyDeviceToHost, own_stream_),
+                      "cudaMemcpyAsync of a self-test"));
   XYL_TRY(cuda_result(cudaStreamSynchronize(own_stream_), "cudaStreamSynchronize of a self-test"));
   out = finding_of(state, plan);
   return {};

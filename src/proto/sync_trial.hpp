@@ -4,7 +4,7 @@
 // what it got, word by word. It can say that a path does not work or is slow on this machine; that it works is for
 // the memory model and the link to say.
 //
-// One block a rank. A trial is a sequence of launches of a few rounds each. Rounds are numbered from order.begin
+// One block a rank. A trial is a sequence of launches of a few rounds each. Rounds are numbered from plan.begin
 // on, which rises from trial to trial: late stores of a trial that has failed mean nothing to the next. Two slots
 // are enough: a rank puts round n + 1 when all its lanes have read round n, and round n + 2 goes into the slot of n
 // when everybody's n + 1 has come.
@@ -48,33 +48,37 @@ enum class trial_verdict : std::uint32_t {
   not_launched
 };
 
-// What is tried. The first launch is told; the others, which may have been recorded before anybody knew, read it.
 struct trial_settings {
   sync_path path = sync_path::flag;
   launch_overlap overlap = launch_overlap::none;
   std::uint32_t rounds = 1;    // of a launch
-  std::uint32_t launches = 1;  // what comes after them does nothing
+  std::uint32_t launches = 2;  // what comes after them does nothing
   std::uint64_t limit_ns = 0;  // of a launch
 };
 
+// Equal on all ranks.
+struct trial_plan {
+  trial_settings what;
+  std::uint32_t begin = 0;       // number of the first round; larger than any before
+  std::uint64_t meeting_ns = 0;  // how long the first launch waits for those of the peers to begin
+};
+
+// What a launch is told. What is tried it reads: launches are recorded before anybody knows.
 struct trial_order {
   static constexpr int capacity = 64;
   static constexpr unsigned words = 240;  // to each peer in a round: 240 packets or 16 wide lines
   static constexpr unsigned most_launches = 64;
 
-  // Of the first launch of a trial alone: the number of its first round (0: it is another launch), what is tried,
-  // and the time it gives the peers' first launches to begin.
-  std::uint32_t begin = 0;
-  trial_settings what;
-  std::uint64_t meeting_ns = 0;
+  bool is_first = false;  // of a trial
   std::int32_t rank = 0, ranks = 0;
   layout map;
   std::byte* workspace[capacity] = {};
 };
 
-// In the rank's own workspace: what its launches leave for each other and for the host. The clock is the device's.
+// In the rank's own workspace: what the host orders, and what the launches leave for each other and for the host.
+// The clock is the device's.
 struct trial_state {
-  trial_settings what;
+  trial_plan plan;
   std::uint32_t next;      // number of the next round
   std::uint32_t verdict;   // the first that was bad
   std::uint32_t launches;  // that have run
@@ -107,35 +111,32 @@ class sync_trial {
 
   XYL_FN void run() {
     s_.await_earlier();
-    const bool is_first = o_.begin != 0;
-    what_ = is_first ? o_.what : own_.what;
-    s_.trying(what_.path);
-    const std::uint32_t first = is_first ? o_.begin : own_.next;
+    const bool is_first = o_.is_first;
+    plan_ = own_.plan;
+    s_.trying(plan_.what.path);
+    const std::uint32_t first = is_first ? plan_.begin : own_.next;
     const std::uint32_t launch = is_first ? 0 : own_.launches;
     const bool goes_on = is_first || s_.peek(&own_.verdict) == 0;
     s_.sync();  // every lane has read what the first one changes now
-    if (!goes_on || launch >= what_.launches || launch >= trial_order::most_launches) return;
-    if (s_.lane() == 0 && is_first) {
-      own_.what = o_.what;
-      own_.verdict = 0;
-    }
+    if (!goes_on || launch >= plan_.what.launches || launch >= trial_order::most_launches) return;
+    if (s_.lane() == 0 && is_first) own_.verdict = own_.launches = 0;
     s_.sync();  // no lane claims the verdict before that
     bool good = !is_first || meet();
     began_ = s_.now_ns();
     if (s_.lane() == 0) own_.began[launch] = began_;
-    for (std::uint32_t i = 0; i < what_.rounds && good; ++i) good = round(first + i, i == 0);
+    for (std::uint32_t i = 0; i < plan_.what.rounds && good; ++i) good = round(first + i, i == 0);
     if (s_.lane() != 0) return;
     own_.ended[launch] = s_.now_ns();
-    own_.next = first + what_.rounds;
+    own_.next = first + plan_.what.rounds;
     own_.launches = launch + 1;
   }
 
  private:
   XYL_FN bool round(std::uint32_t n, bool is_first) {
     // Nothing of a path is known to the others' text, so each is whole.
-    if (what_.path == sync_path::packet) return packets(n, is_first);
-    if (what_.path == sync_path::wide_packet) return wide_packets(n, is_first);
-    return flagged(n, is_first, order_of(what_.path));
+    if (plan_.what.path == sync_path::packet) return packets(n, is_first);
+    if (plan_.what.path == sync_path::wide_packet) return wide_packets(n, is_first);
+    return flagged(n, is_first, order_of(plan_.what.path));
   }
 
   XYL_FN bool packets(std::uint32_t n, bool is_first) {
@@ -150,7 +151,7 @@ class sync_trial {
       const line* const from = data<const line>(o_.rank, p, n);
       for (unsigned i = s_.lane(); i < trial_order::words && good; i += s_.lanes()) {
         std::uint64_t word = 0;
-        good = until(began_ + what_.limit_ns, p, n, [&] { return s_.get(from + i, trial_tag(n), word); }) &&
+        good = until(began_ + plan_.what.limit_ns, p, n, [&] { return s_.get(from + i, trial_tag(n), word); }) &&
                is_right(p, n, i, word);
       }
     });
@@ -174,7 +175,7 @@ class sync_trial {
       bool goes_on = true;
       for (unsigned l = group; l < lines && goes_on; l += groups)
         goes_on = until(
-            began_ + what_.limit_ns, p, n,
+            began_ + plan_.what.limit_ns, p, n,
             [&] {
               return s_.get_wide(from + l, trial_tag(n), [&](unsigned i, std::uint64_t word) {
                 good = is_right(p, n, l * 15 + i, word) && good;
@@ -199,7 +200,8 @@ class sync_trial {
     post_all(how, trial_flag::data, n);
     after_sending(is_first);
     // Joined, so that every lane may read what one lane awaited.
-    if (!s_.all(await_all(how, trial_flag::data, n, began_ + what_.limit_ns, trial_verdict::late))) return false;
+    if (!s_.all(await_all(how, trial_flag::data, n, began_ + plan_.what.limit_ns, trial_verdict::late)))
+      return false;
     bool good = true;
     for_each_peer([&](int p) {
       const unit16* const from = data<const unit16>(o_.rank, p, n);
@@ -213,8 +215,8 @@ class sync_trial {
   }
 
   XYL_FN bool meet() {
-    post_all(flag_order::release, trial_flag::meeting, o_.begin);
-    return s_.all(await_all(flag_order::release, trial_flag::meeting, o_.begin, s_.now_ns() + o_.meeting_ns,
+    post_all(flag_order::release, trial_flag::meeting, plan_.begin);
+    return s_.all(await_all(flag_order::release, trial_flag::meeting, plan_.begin, s_.now_ns() + plan_.meeting_ns,
                             trial_verdict::absent));
   }
 
@@ -237,12 +239,12 @@ class sync_trial {
   }
 
   XYL_FN void after_sending(bool is_first) {
-    if (is_first) s_.sent(what_.overlap);
+    if (is_first) s_.sent(plan_.what.overlap);
   }
   XYL_FN bool after_receiving(bool good, bool is_first) {
     // All lanes have read this round before any puts the next.
     good = s_.all(good);
-    if (is_first) s_.received(what_.overlap);
+    if (is_first) s_.received(plan_.what.overlap);
     return good;
   }
 
@@ -295,7 +297,7 @@ class sync_trial {
   S& s_;
   const trial_order& o_;
   trial_state& own_;
-  trial_settings what_;
+  trial_plan plan_;
   std::uint64_t began_ = 0;
 };
 

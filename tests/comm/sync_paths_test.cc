@@ -291,7 +291,7 @@ TEST(sync_paths, planted_paths_are_dropped_and_the_others_work) {
   trial_machine machine(2, 2, faults);
   sync_limits limits = generous();
   limits.first_ns = 500'000'000;
-  limits.launch_ns = 2'000'000'000;
+  limits.launch_ns = 1'000'000'000;
   const auto begin = std::chrono::steady_clock::now();
   const sync_decision d = settle(machine, limits);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));

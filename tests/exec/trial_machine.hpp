@@ -29,30 +29,26 @@ class trial_machine {
 
   // On a thread of that rank: all launches of a plan, one after the other.
   trial_finding attempt(int rank, const trial_plan& plan) {
-    trial_order order = plan.order();
+    trial_order order;
     order.rank = rank;
     order.ranks = ranks();
     order.map = map_;
     for (int r = 0; r < ranks(); ++r) order.workspace[r] = memory_[static_cast<std::size_t>(r)].get();
     trial_block block(lanes_);
+    auto& state = *reinterpret_cast<trial_state*>(order.workspace[rank] + map_.trial_offset());
+    state.plan = plan;
     std::vector<std::thread> lanes;
     for (unsigned l = 0; l < lanes_; ++l)
       lanes.emplace_back([&, l] {
         for (std::uint32_t launch = 0; launch < trial_order::most_launches; ++launch) {
-          // What is launched behind the first one knows only where it is.
           trial_order mine = order;
-          if (launch > 0) {
-            mine.begin = 0;
-            mine.what = {};
-          }
+          mine.is_first = launch == 0;
           trial_thread_space space(mine, block, l, faults_);
           sync_trial(space, mine).run();
           block.barrier.arrive_and_wait();  // a launch ends with all its lanes
         }
       });
     for (std::thread& lane : lanes) lane.join();
-    trial_state state;
-    std::memcpy(&state, memory_[static_cast<std::size_t>(rank)].get() + map_.trial_offset(), sizeof state);
     return finding_of(state, plan);
   }
 
