@@ -56,7 +56,7 @@ const joint_finding* ended(const sync_trials& trials) {
 std::optional<sync_path> best_flags(const sync_trials& trials) {
   std::optional<sync_path> best;
   for (const path_facts& one : table) {
-    if (!is_flag(one.path) || !trials.of(one.path).trips.passed()) continue;
+    if (!is_flag(one.path) || !trials.of(one.path).works()) continue;
     if (!best || trip(trials, one.path) < faster * trip(trials, *best)) best = one.path;
   }
   return best;
@@ -66,10 +66,12 @@ std::string why_forced_fails(const sync_facts& facts, const sync_wishes& wishes,
   const path_facts& forced = table[wishes.path];
   if (std::string why = not_allowed(forced, facts); !why.empty()) return why;
   if (!forced.has_kernels) return "it is only tried, no collective uses it";
-  if (!trials.of(forced.path).trips.passed()) return trials.of(forced.path).failure();
+  if (!trials.of(forced.path).works()) return trials.of(forced.path).failure();
   if (wishes.overlapped == 0) return "";
   if (!facts.can_overlap) return "programmatic launches need SM 90 and a driver for CUDA 12.3 on every rank";
-  return trials.of(forced.path).overlapped.passed() ? "" : trials.of(forced.path).failure();
+  if (!trials.of(forced.path).overlapped.tried)
+    return "launches were not tried with overlap, since the ranks take turns on their GPU";
+  return trials.of(forced.path).failure();
 }
 
 std::string failures_of(const sync_trials& trials, const sync_facts& facts) {
@@ -96,7 +98,7 @@ struct reasons {
     const bool is_forced = wishes.path == static_cast<std::uint32_t>(p);
     if (is_chosen && is_forced) return "yes: XYLEM_SYNC";
     if (is_chosen) return p == sync_path::packet ? "yes, for small messages" : "yes, for what is not packets";
-    if (!t.trips.passed()) return "no";
+    if (!t.works()) return "no";
     if (!table[static_cast<int>(p)].has_kernels) return "no: no collective uses it";
     if (refused) return "no: device memory is not used";
     if (wishes.path != sync_wishes::no_path) return "no: XYLEM_SYNC asks for another";
@@ -226,7 +228,7 @@ sync_decision decide(const sync_facts& facts, const sync_wishes& wishes, const s
   if (const joint_finding* end = ended(trials))
     d.verdict = error(xylSystemError, "the self-test of %s could not be run: %s", name_of(end->plan.what.path),
                       text_of(*end).c_str());
-  else if (!packets.trips.passed())
+  else if (!packets.works())
     d.verdict = error(xylSystemError, "the self-test of the packets that every call begins with failed: %s",
                       packets.failure().c_str());
   else if (!flags)
@@ -242,14 +244,13 @@ sync_decision decide(const sync_facts& facts, const sync_wishes& wishes, const s
     if (is_flag(forced)) d.choice.flags = order_of(forced);
     d.choice.packets = !is_flag(forced);
   } else if (flags) {
-    const sync_path plain = trials.of(sync_path::flag).trips.passed() ? sync_path::flag : *flags;
+    const sync_path plain = trials.of(sync_path::flag).works() ? sync_path::flag : *flags;
     d.choice.packets = trip(trials, sync_path::packet) <= not_slower * trip(trials, plain);
     if (!d.choice.packets)
       d.dropped.push_back(format_text("ll: a trip takes %.1f us, one of %s only %.1f",
                                       trip(trials, sync_path::packet), name_of(plain), trip(trials, plain)));
     for (const path_facts& one : table)
-      if (is_flag(one.path) && trials.of(one.path).trips.passed() &&
-          trip(trials, one.path) > slow * trip(trials, *flags))
+      if (is_flag(one.path) && trials.of(one.path).works() && trip(trials, one.path) > slow * trip(trials, *flags))
         d.dropped.push_back(format_text("%s: a trip takes %.1f us, one of %s only %.1f", name_of(one.path),
                                         trip(trials, one.path), name_of(*flags), trip(trials, *flags)));
   }
@@ -261,7 +262,7 @@ sync_decision decide(const sync_facts& facts, const sync_wishes& wishes, const s
     const path_trials& t = trials.of(one.path);
     const std::string veto = not_allowed(one, facts);
     sync_row row{name_of(one.path), one.relies_on, veto.empty() ? "yes" : "no: " + veto, "", ""};
-    row.tested = veto.empty() ? tested(t.trips) : "not tried";
+    row.tested = veto.empty() ? tested(t.plain.failed() ? t.plain : t.trips) : "not tried";
     row.trip_us = t.trips.passed() ? us(t.trips.found.round_ns) : 0;
     row.launch_us = t.plain.passed() ? us(t.plain.found.launch_ns) : 0;
     row.chosen = why.of_path(one.path, row.is_chosen);

@@ -75,6 +75,8 @@ std::string text_of(const joint_finding& bad);
 struct path_trials {
   joint_finding trips, plain, overlapped;
 
+  // What has lost data in any of its launches is not used; whether they may overlap is another question.
+  bool works() const { return trips.passed() && !plain.failed(); }
   std::string failure() const;  // "" if there was none
 };
 

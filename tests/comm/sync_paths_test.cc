@@ -175,6 +175,20 @@ TEST(sync_paths, overlap_needs_a_gain_and_the_machine) {
   EXPECT_EQ(decide(facts_of(2), w, t).choice.packet_overlap, launch_overlap::early);
 }
 
+TEST(sync_paths, what_loses_data_between_launches_is_not_used_either) {
+  sync_trials t = good();
+  t.of_path[static_cast<int>(sync_path::flag)].plain = of_two(passed(1), failed(trial_verdict::wrong_data, 0));
+  t.of_path[static_cast<int>(sync_path::flag)].overlapped = {};
+  const sync_decision d = decide(facts_of(2), {}, t);
+  EXPECT_TRUE(d.verdict.ok());
+  EXPECT_EQ(d.choice.flags, flag_order::device_release);
+  ASSERT_EQ(d.dropped.size(), 1u);
+  EXPECT_TRUE(has(d.dropped[0], "flag: launches: rank 1 read 0x34")) << d.dropped[0];
+  EXPECT_TRUE(has(row(d, "flag").tested, "rank 1 read 0x34")) << row(d, "flag").tested;
+  t.of_path[0].plain = of_two(passed(1), failed(trial_verdict::late, 0));
+  EXPECT_FALSE(decide(facts_of(2), {}, t).verdict.ok());
+}
+
 TEST(sync_paths, all_failed_means_no_devices_with_the_list) {
   sync_trials t = good();
   for (sync_path p : {sync_path::flag, sync_path::device_flag, sync_path::fenced_flag})
@@ -219,7 +233,11 @@ TEST(sync_paths, a_forced_path_is_used_or_refused_with_the_reason) {
   w.path = static_cast<std::uint32_t>(sync_path::flag);
   w.overlapped = 1;
   EXPECT_TRUE(has(decide(facts_of(2, 89), w, good()).verdict.text(), "SM 90"));
+  // Where ranks take turns on their GPU, launches are not measured, so no overlap is known to work.
   sync_trials t = good();
+  t.of_path[static_cast<int>(sync_path::flag)].overlapped = {};
+  EXPECT_TRUE(has(decide(facts_of(2), w, t).verdict.text(), "take turns"));
+  t = good();
   set(t, sync_path::flag, of_two(failed(trial_verdict::late, 1), passed(1)));
   EXPECT_TRUE(has(decide(facts_of(2), w, t).verdict.text(), "rank 0 had nothing of rank 1"));
 }
