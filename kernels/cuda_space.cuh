@@ -198,17 +198,19 @@ class cuda_space {
     if (threadIdx.x == 0) machine::add_turn(&control().call.turn, turn::leave_weight);
   }
 
-  // Release: what this lane wrote, and what it knows of through the block's barrier, is visible to whoever
-  // acquires.
-  __device__ __forceinline__ void post(flag* f, epoch_t e) { machine::store_release(&f->epoch, e); }
+  // Release, by whatever order of flags: what this lane wrote, and what it knows of through the block's barrier, is
+  // visible to whoever acquires.
+  __device__ __forceinline__ void post(flag* f, epoch_t e) { machine::post_flag(given_.flags, &f->epoch, e); }
 
   __device__ __forceinline__ bool await(const flag* f, epoch_t e, waiting w) {
     patience p;
     for (;;) {
       // Acquire: the peer's data, written before it posted, is read after this.
-      const epoch_t seen = machine::load_acquire(&f->epoch);
-      if (seen >= e) [[likely]]
+      const epoch_t seen = machine::look_at_flag(given_.flags, &f->epoch);
+      if (seen >= e) [[likely]] {
+        machine::flag_was_seen(given_.flags);
         return true;
+      }
       if (is_over(p, w, e, seen)) return false;
     }
   }

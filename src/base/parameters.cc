@@ -54,6 +54,21 @@ bool store_algorithm(std::string_view text, parameters& out) {
   return true;
 }
 
+// The paths are the names of proto/sync_path.hpp in its order.
+bool store_sync(std::string_view text, parameters& out) {
+  constexpr const char* names[] = {"ll", "ll128", "flag", "flag-gpu", "fence"};
+  constexpr std::string_view suffix = "+pdl";
+  out.forced_sync.reset();
+  out.list_sync = equal_ignoring_case(text, "list");
+  if (out.list_sync || equal_ignoring_case(text, "auto")) return true;
+  out.forced_sync_overlaps =
+      text.size() > suffix.size() && equal_ignoring_case(text.substr(text.size() - suffix.size()), suffix);
+  if (out.forced_sync_overlaps) text.remove_suffix(suffix.size());
+  const std::optional<int> at = position(text, names);
+  if (at) out.forced_sync = static_cast<sync_path>(*at);
+  return at.has_value();
+}
+
 bool store_size(std::string_view text, std::optional<std::uint64_t>& out) {
   const std::optional<std::uint64_t> bytes = parse_size(text);
   if (!bytes || *bytes > largest_size) return false;
@@ -141,14 +156,21 @@ constexpr parameter_info table[] = {
      "The most thread blocks that a kernel is launched with.", store_max_blocks},
     {"XYLEM_OVERLAP", "choice", "auto", "", "auto, none, late or early",
      "When a kernel lets the next launch of its stream be scheduled (programmatic dependent launch): none: at its "
-     "end; "
-     "late: once it has heard of every peer; early: once it has sent; auto: early where every rank has a GPU of "
-     "its "
-     "own, else late.",
+     "end; late: once it has heard of every peer; early: once it has sent; auto: early where every rank has a GPU "
+     "of "
+     "its own, else late, where a self-test shows a gain, else none.",
      [](std::string_view text, parameters& out) {
        return store_choice(text, std::array{"auto", "none", "late", "early"},
                            [&](int at) { out.overlap = static_cast<launch_overlap>(at); });
      }},
+    {"XYLEM_SYNC", "choice", "auto", "",
+     "auto, list, or ll, ll128, flag, flag-gpu or fence, each also with +pdl behind",
+     "How ranks on devices synchronise, instead of the path that is best by its self-test: ll uses packets where "
+     "they "
+     "are the choice for a size, a flag's name never; without +pdl launches do not overlap. list prints the table "
+     "of "
+     "paths and chooses as auto does.",
+     store_sync},
     {"XYLEM_DETERMINISTIC", "switch", "0", "", "0 or 1",
      "1 allows only algorithms that add in rank order, so that results do not depend on message size or machine.",
      [](std::string_view text, parameters& out) {
@@ -253,6 +275,17 @@ result read_parameters(const char* const* environment, parameters& out) {
     add_problem(
         "XYLEM_ALGO is \"ring\", which XYLEM_DETERMINISTIC=1 rules out; allowed: auto, packet, oneshot, twoshot or "
         "twoshotpacket");
+  // See proto/sync_path.hpp and proto/algorithm.hpp.
+  constexpr auto first_flag = static_cast<sync_path>(2);
+  constexpr algorithm packets[] = {static_cast<algorithm>(0), static_cast<algorithm>(4)};
+  if (read.forced_sync && *read.forced_sync >= first_flag && read.forced_algorithm &&
+      std::find(std::begin(packets), std::end(packets), *read.forced_algorithm) != std::end(packets))
+    add_problem("XYLEM_ALGO asks for packets, and XYLEM_SYNC for flags; unset one, or let XYLEM_SYNC be ll");
+  if (read.forced_sync && read.overlap != launch_overlap::automatic &&
+      (read.overlap != launch_overlap::none) != read.forced_sync_overlaps)
+    add_problem(read.forced_sync_overlaps
+                    ? "XYLEM_SYNC asks for an overlap (+pdl), and XYLEM_OVERLAP is none; unset one"
+                    : "XYLEM_OVERLAP asks for an overlap, and XYLEM_SYNC for a path without +pdl; unset one");
   if (!problems.empty()) return {xylInvalidUsage, std::move(problems)};
   out = read;
   return {};

@@ -18,6 +18,8 @@ namespace xyl {
 
 // Defined in proto/algorithm.hpp, a floor above; an opaque declaration makes it a complete type here.
 enum class algorithm : std::uint8_t;
+// The same in proto/sync_path.hpp.
+enum class sync_path : std::uint8_t;
 
 // The most capable instructions that host reductions may use.
 enum class instruction_set : std::uint8_t { automatic, baseline, avx2, avx512 };
@@ -41,6 +43,9 @@ struct parameters {
   std::optional<std::uint64_t> one_shot_bytes;
   std::optional<int> max_blocks;
   launch_overlap overlap = launch_overlap::automatic;
+  std::optional<sync_path> forced_sync;
+  bool forced_sync_overlaps = false;  // it was named with +pdl
+  bool list_sync = false;
   bool deterministic = false;
   single_copy_use single_copy = single_copy_use::automatic;
   instruction_set host_instructions = instruction_set::automatic;

@@ -20,6 +20,7 @@
 #include "comm/planning.hpp"
 #include "comm/request.hpp"
 #include "comm/selection.hpp"
+#include "comm/sync_paths.hpp"
 #include "exec/device_memory_check.hpp"
 #include "exec/device_side.hpp"
 #include "exec/host_packet.hpp"
@@ -92,6 +93,7 @@ class communicator {
   result connect_device(std::optional<int> wanted);
   result find_out_about_reading();
   // See communicator_plan.cc.
+  result settle_sync_paths(bool is_shared, result& agreed);
   result agree_on_selection();
   result make_choice(agreed_choice& mine);
   result accept(const agreed_choice& agreed);
@@ -158,6 +160,7 @@ class communicator {
   device_memory_check device_memory_;
   std::unique_ptr<device_side> device_;
   fused_limits fused_limits_;  // of all ranks' devices
+  sync_decision sync_;         // how they synchronise
 
   std::mutex lock_;
   std::uint64_t calls_ = 0;

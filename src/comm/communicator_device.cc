@@ -94,9 +94,8 @@ result communicator::connect_device(std::optional<int> wanted) {
     selection_.max_blocks = co_resident_blocks(handles, sharing);
     fused_limits_ = co_resident_fused(handles, sharing);
     const bool is_shared = std::any_of(sharing.begin(), sharing.end(), [](int ranks) { return ranks > 1; });
-    const launch_overlap automatic = is_shared ? launch_overlap::late : launch_overlap::early;
     on_one_gpu_ = std::all_of(sharing.begin(), sharing.end(), [&](int ranks) { return ranks == ranks_; });
-    device_->overlap(parameters_.overlap == launch_overlap::automatic ? automatic : parameters_.overlap);
+    XYL_TRY(settle_sync_paths(is_shared, agreed));
   }
   if (agreed.ok() && selection_.max_blocks == 0)
     agreed =

@@ -31,6 +31,7 @@ result communicator::make_choice(agreed_choice& mine) {
   if (device_) {
     in.device_map = device_->map();
     in.machine = &topo::this_machine();
+    in.sync = &sync_;
   }
   planned made;
   try {
@@ -63,6 +64,8 @@ result communicator::agree_on_selection() {
 result communicator::accept(const agreed_choice& agreed) {
   if (!agreed.plausible(static_cast<std::uint32_t>(ranks_)))
     return error(xylInvalidUsage, "the allgather delivered something else than rank 0's choice of algorithms");
+  if (agreed.choice.sync != (device_ ? sync_.choice.packed() : 0))
+    return error(xylInternalError, "rank %d and rank 0 came to different sync paths", rank_);
   selection_ = agreed.choice;
   selection_hash_ = selection_.hash();
   seat_ = host_call_.ring = seat_of(agreed.table, rank_);
@@ -84,7 +87,7 @@ result communicator::describe(std::string& out) const {
   own_facts own;
   own.rank = rank_;
   own.device = device();
-  if (device_) own.overlap = device_->overlap();
+  if (device_) own.overlap = device_->in_use().packet_overlap;
   own.no_device_reason = no_device_reason_;
   return describe_for(description_, own, out);
 }

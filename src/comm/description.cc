@@ -135,6 +135,37 @@ const char* name_of(launch_overlap overlap) {
   return "auto";
 }
 
+json number(double us) { return us > 0 ? json(std::round(us * 100) / 100) : json(nullptr); }
+
+// Of calls on devices, with why each path is or is not used; in host memory there is one way.
+json synchronisation_of(const described_choice& d) {
+  json s = {{"host_memory", "release and acquire"}, {"device_memory", nullptr}};
+  if (d.in.sync == nullptr) return s;
+  const sync_choice& chosen = d.in.sync->choice;
+  json paths = json::array();
+  for (const sync_row& r : d.in.sync->rows)
+    paths.push_back({{"path", r.name},
+                     {"relies_on", r.relies_on},
+                     {"allowed", r.allowed},
+                     {"self_test", r.tested},
+                     {"trip_us", number(r.trip_us)},
+                     {"launch_us", number(r.launch_us)},
+                     {"chosen", r.is_chosen},
+                     {"why", r.chosen}});
+  s["device_memory"] = {{"packets", chosen.packets},
+                        {"flags", name_of(path_of(chosen.flags))},
+                        {"overlap_of_packets", name_of(chosen.packet_overlap)},
+                        {"overlap_of_flags", name_of(chosen.flag_overlap)},
+                        {"paths", std::move(paths)}};
+  return s;
+}
+
+// "packets (overlap late), flag-gpu (overlap none)"
+std::string sync_text(const sync_choice& c) {
+  return format_text("%s (overlap %s), %s (overlap %s)", c.packets ? "packets" : "no packets",
+                     name_of(c.packet_overlap), name_of(path_of(c.flags)), name_of(c.flag_overlap));
+}
+
 // Names may come from files: what is not UTF-8 is replaced, never thrown at.
 std::string text_of(const json& value) { return value.dump(1, ' ', false, json::error_handler_t::replace); }
 
@@ -155,8 +186,7 @@ std::string describe(const described_choice& d) {
                 {"host_memory", in_use(d.choice, d.choice.host)},
                 {"device_memory", on_devices ? in_use(d.choice, d.choice.device) : json(nullptr)},
                 {"most_blocks", d.choice.max_blocks},
-                {"synchronisation",
-                 {{"packets", "data and epoch in one word"}, {"flags", "release and acquire at system scope"}}},
+                {"synchronisation", synchronisation_of(d)},
                 {"plan", std::move(plan)},
                 {"planned_if_every_algorithm_ran", fastest},
                 {"notes", notes}};
@@ -172,6 +202,7 @@ std::string line_of(const described_choice& d) {
     text += format_text(" on %zu GPU%s, known from %s; allreduce on devices: %s", distinct.size(),
                         distinct.size() == 1 ? "" : "s", d.machine.from.c_str(),
                         sizes_text(d.choice, d.choice.device).c_str());
+    if (d.in.sync != nullptr) text += "; " + sync_text(d.in.sync->choice);
   } else {
     text += format_text(" without devices, %zu NUMA node%s", d.nodes.size(), d.nodes.size() == 1 ? "" : "s");
   }

@@ -225,6 +225,10 @@ result make_choice(const planning_input& in, planned& out) {
     if (prescribed && prescribed->rings.size() > 1)
       machine.notes.push_back("XYLEM_PLAN has several rings; one runs at a time, the first.");
   }
+  if (in.sync != nullptr) {
+    choice.sync = in.sync->choice.packed();
+    if (!in.sync->choice.packets) choice.avoid_packets();
+  }
   out.agreed.choice = choice;
   const described_choice what{in, choice, plan, machine, numa_of_rank, nodes};
   out.description = describe(what);

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "comm/selection.hpp"
+#include "comm/sync_paths.hpp"
 #include "exec/device_side.hpp"
 #include "topo/discovery.hpp"
 #include "topo/plan_table.hpp"
@@ -32,6 +33,7 @@ struct planning_input {
   std::span<const host_facts> hosts;       // by rank
   std::span<const device_handle> devices;  // by rank; empty: none
   layout device_map{};
+  const sync_decision* sync = nullptr;           // with devices: how they synchronise
   unsigned max_blocks = 0;                       // co-resident on all devices; 0 without
   bool can_read = false;                         // every rank may read the memory of every other; see reading_proof
   const topo::discovery* machine = nullptr;      // asked where devices are and no file is named

@@ -66,6 +66,17 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   return s;
 }
 
+void selection::avoid_packets() {
+  const auto flagged = [](algorithm how) {
+    if (how == algorithm::packet) return algorithm::one_shot;
+    return how == algorithm::two_shot_packet ? algorithm::two_shot : how;
+  };
+  device.one_shot_bytes = std::max(device.one_shot_bytes, device.packet_bytes);
+  device.packet_bytes = device.two_shot_packet_bytes = 0;
+  for (std::uint32_t i = 0; i < device.ranges; ++i)
+    device.by_size[i].how = static_cast<std::uint64_t>(flagged(static_cast<algorithm>(device.by_size[i].how)));
+}
+
 algorithm selection::choose(const limits& of, std::uint64_t bytes) const {
   if (ranks == 1) return algorithm::one_shot;  // a copy; the others need a peer
   if (forced != automatic) return static_cast<algorithm>(forced);
@@ -158,7 +169,7 @@ bool selection::plausible(std::uint32_t of_ranks) const {
       return false;
   }
   return ranks == of_ranks && (forced == automatic || forced < static_cast<std::uint32_t>(algorithms)) &&
-         host.chunk_bytes != 0 && device.chunk_bytes != 0 && reserved == 0;
+         host.chunk_bytes != 0 && device.chunk_bytes != 0;
 }
 
 std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes) {

@@ -54,14 +54,17 @@ struct selection {
   std::uint32_t ranks;
   std::uint32_t forced;      // an algorithm, or `automatic`
   std::uint32_t max_blocks;  // device: co-resident on every rank
-  std::uint32_t reserved;
-  std::uint64_t plan;  // hash of the plan table; 0: none
+  std::uint32_t sync;        // device: how ranks synchronise, see sync_choice; 0: without devices
+  std::uint64_t plan;        // hash of the plan table; 0: none
   // Device: fused calls of at least so many bytes make the norms in a launch of their own.
   std::uint64_t two_step_bytes;
 
   // blocks: the most that are co-resident on every rank (device), 0 without devices.
   // can_read: whether all ranks can read each other's memory.
   static selection defaults(int ranks, const parameters& p, unsigned blocks, bool can_read = false);
+
+  // Makes everything flagged that would be packets on devices.
+  void avoid_packets();
 
   algorithm choose(const limits& of, std::uint64_t bytes) const;
   // For what a ring does not do: a ring that was chosen as such is made two-shot.

@@ -37,6 +37,7 @@ class cuda_device_side final : public device_side {
       : device_(device), map_(map), deadline_ns_(deadline_ns) {}
   ~cuda_device_side() override {
     const device_scope scope(device_);
+    end_trials();
     disconnect();
     if (workspace_) (void)cudaFree(workspace_);
     if (registered_) (void)cudaHostUnregister(registered_);
@@ -59,8 +60,13 @@ class cuda_device_side final : public device_side {
   result run_transfers(std::span<const transfer> all, unsigned blocks, const call_record& record,
                        xylStream_t stream) override;
   result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) override;
-  void overlap(launch_overlap wanted) override;
-  launch_overlap overlap() const override { return overlap_; }
+  // In device_trial_cuda.cc.
+  result prepare_trials() override;
+  result try_path(const trial_plan& plan, trial_finding& out) override;
+  void end_trials() override;
+  void use(const sync_choice& choice) override;
+  const sync_choice& in_use() const override { return sync_; }
+  bool can_overlap() const override;
   result copy(void* to, const void* from, std::size_t bytes, xylStream_t stream) override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());
@@ -91,6 +97,7 @@ class cuda_device_side final : public device_side {
 
  private:
   result open_peer(const device_handle& peer, int p, std::byte*& workspace);
+  trial_order trial_launch() const;
   std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
   // What every kernel that works with peers is given. With an overlap it is scheduled when the launch before allows
   // that, and must wait for that launch's end before it touches anything.
@@ -102,6 +109,7 @@ class cuda_device_side final : public device_side {
     arguments.what.map = map_;
     for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
     arguments.overlap = overlap;
+    arguments.flags = sync_.flags;
     if constexpr (requires { arguments.lanes_of_group; }) arguments.lanes_of_group = block.lanes_of_group;
     return launch_alone(k, blocks, block, arguments, stream, overlap);
   }
@@ -145,7 +153,8 @@ class cuda_device_side final : public device_side {
   const layout map_;
   std::int64_t deadline_ns_;
   int rank_ = -1;
-  launch_overlap overlap_ = launch_overlap::none;
+  sync_choice sync_;
+  cudaGraphExec_t trials_[2] = {};  // without and with overlap, while there are trials
   std::byte* workspace_ = nullptr;
   std::byte* registered_ = nullptr;        // this rank's host control page
   control_block* host_control_ = nullptr;  // the same as the device reaches it

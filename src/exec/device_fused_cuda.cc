@@ -71,7 +71,8 @@ result cuda_device_side::fused(const fused_launch& how, const fused_work& work, 
     block_shape shape;
     shape.lanes = how.lanes;
     shape.cluster = work.is_clustered ? work.split : 1u;
-    return launch(k, how.blocks, shape, arguments, stream, overlap_);
+    return launch(k, how.blocks, shape, arguments, stream,
+                  uses_packets(how.form) ? sync_.packet_overlap : sync_.flag_overlap);
   };
   XYL_TRY(with_capacity(k, with));
   return order_.after(stream);

@@ -12,6 +12,7 @@
 
 #include "base/parameters.hpp"
 #include "base/result.hpp"
+#include "exec/device_trial.hpp"
 #include "exec/host_scale.hpp"
 #include "proto/algorithm.hpp"
 #include "proto/call.hpp"
@@ -97,10 +98,19 @@ class device_side {
   // reached.
   virtual result connect(std::span<const device_handle> all, int rank) = 0;
 
-  // When launches from now on let the next one be scheduled (never `automatic`); `none` where the device cannot.
-  virtual void overlap(launch_overlap wanted) = 0;
+  // Self-tests of sync paths, after connect(). All ranks prepare before any of them tries.
+  virtual result prepare_trials() = 0;
+  // Every rank does the same at the same time. What the test found is no error, out says it; the result is whether
+  // it was run. Bounded by the plan's limits.
+  virtual result try_path(const trial_plan& plan, trial_finding& out) = 0;
+  virtual void end_trials() = 0;
+  // What launches from now on do: how they post flags, and when they let the next one be scheduled (never
+  // `automatic`; `none` where the device cannot). Equal on all ranks, as far as it concerns flags.
+  virtual void use(const sync_choice& choice) = 0;
   // What it came to.
-  virtual launch_overlap overlap() const = 0;
+  virtual const sync_choice& in_use() const = 0;
+  // Whether launches can overlap at all.
+  virtual bool can_overlap() const = 0;
 
   virtual const layout& map() const = 0;
   virtual memory_kind classify(const void* pointer) const = 0;

@@ -14,6 +14,7 @@
 #include "kernels/arch.hpp"
 #include "kernels/collective_table.hpp"
 #include "kernels/fused_table.hpp"
+#include "kernels/sync_table.hpp"
 #include "os/machine.hpp"
 #include "proto/partition.hpp"
 #include "proto/turn.hpp"
@@ -61,6 +62,10 @@ result load_kernels(int device, unsigned ranks, device_handle& handle) {
     if (cudaFuncGetAttributes(&attributes, scaling_kernel(entry.code).function) != cudaSuccess)
       (void)cudaGetLastError();  // said at the launch
   });
+  // One block of each rank, while nothing else of the communicator runs.
+  cudaFuncAttributes attributes;
+  XYL_TRY(cuda_result(cudaFuncGetAttributes(&attributes, trial_kernel().function),
+                      "cudaFuncGetAttributes of the self-test"));
   for (const fused_kernel_entry& e : all_fused_kernels())
     XYL_TRY(load_kernel(device, e.function, ranks, handle.max_fused_blocks[static_cast<int>(e.form)]));
   return find_clusters(device, handle);
@@ -159,12 +164,15 @@ result cuda_device_side::connect(std::span<const device_handle> all, int rank) {
 }
 
 // Programmatic launches: from compute capability 9.0 on, and captured into graphs by drivers from 12.3 on.
-void cuda_device_side::overlap(launch_overlap wanted) {
-  const device_scope scope(device_);
-  int major = 0, driver = 0;
-  const bool can = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_) == cudaSuccess &&
-                   cudaDriverGetVersion(&driver) == cudaSuccess && major >= 9 && driver >= 12030;
-  overlap_ = can ? wanted : launch_overlap::none;
+bool cuda_device_side::can_overlap() const {
+  int driver = 0;
+  return known_archs::of(handle_.sm).has_programmatic_launch && cudaDriverGetVersion(&driver) == cudaSuccess &&
+         driver >= 12030;
+}
+
+void cuda_device_side::use(const sync_choice& choice) {
+  sync_ = choice;
+  if (!can_overlap()) sync_.packet_overlap = sync_.flag_overlap = launch_overlap::none;
 }
 
 memory_kind cuda_device_side::classify(const void* pointer) const {
@@ -215,7 +223,8 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
     describe(arguments, send, recv, count, record);
     arguments.what.ring = how.ring;
     arguments.what.addend = static_cast<const std::byte*>(how.addend);
-    return launch(k, how.blocks, shape_of(k, units, map_.ranks), arguments, stream, overlap_);
+    return launch(k, how.blocks, shape_of(k, units, map_.ranks), arguments, stream,
+                  uses_packets(how.how) ? sync_.packet_overlap : sync_.flag_overlap);
   };
   XYL_TRY(with_capacity(k, with));
   return order_.after(stream);

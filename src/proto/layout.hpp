@@ -17,7 +17,7 @@
 //   team line  where blocks of one rank that share a row meet (see row.hpp); only where there are several blocks.
 //
 //   [control][flags: family x source x block][pair counters][packets: slot x source][bulk: slot x source]
-//   [messages: source x block x slot of the pair][team lines: slot]
+//   [messages: source x block x slot of the pair][team lines: slot][self-tests]
 #pragma once
 
 #include <cstddef>
@@ -54,6 +54,9 @@ enum class flag_family : int {
   taken,           // of single_copy_exchange(): by who has taken what this rank offered
   ring             // the last, since it takes twice the room
 };
+
+// Of the self-test of sync paths (sync_trial.hpp): the peer's first launch has begun, and its data has come.
+enum class trial_flag : int { meeting, data };
 
 // What a wait was waiting for, in messages.
 enum class phase : std::uint32_t {
@@ -150,6 +153,8 @@ struct layout {
   static constexpr std::uint64_t header_bytes = 128;
   // Team lines: rows of a launch, meetings of a row, groups of a row.
   static constexpr unsigned team_rows = 16, team_sets = 2, team_groups = 128;
+  // Self-tests of sync paths: what a rank notes for itself, and what a peer sends it in a round.
+  static constexpr std::uint64_t trial_state_bytes = 4096, trial_data_bytes = 4096;
 
   std::uint32_t ranks = 0;
   std::uint32_t blocks = 0;         // the most blocks a launch may have
@@ -190,6 +195,7 @@ struct layout {
     l.messages = l.bulk + 2 * ranks * l.bulk_stride;
     l.team = round_up(l.messages + ranks * l.pair_blocks * pair_slots * (header_bytes + l.pair_chunk), 4096);
     l.bytes = l.team + (blocks > 1 ? round_up(2 * sizeof(line) * team_rows * team_sets * team_groups, 4096) : 0);
+    if (blocks > 1) l.bytes += l.trial_bytes();
     return l;
   }
 
@@ -235,6 +241,16 @@ struct layout {
     return team +
            sizeof(line) * (((std::uint64_t{slot} * team_rows + row) * team_sets + set) * team_groups + group);
   }
+  // Memory of the self-tests, which nothing else uses: the state, the flags, and two slots of data. Like team lines
+  // it is there only where there are several blocks.
+  XYL_FN constexpr std::uint64_t trial_offset() const { return bytes - trial_bytes(); }
+  XYL_FN constexpr std::uint64_t trial_flag_offset(trial_flag what, unsigned source) const {
+    return trial_offset() + trial_state_bytes +
+           sizeof(flag) * (static_cast<unsigned>(what) * std::uint64_t{ranks} + source);
+  }
+  XYL_FN constexpr std::uint64_t trial_data_offset(unsigned slot, unsigned source) const {
+    return bytes - trial_data_bytes * (std::uint64_t{2 - slot} * ranks - source);
+  }
   // Room for what only this rank reads: the ring of messages from itself, which nobody sends.
   XYL_FN constexpr std::uint64_t scratch_offset(unsigned rank) const { return message_offset(rank, 0, 0); }
   XYL_FN constexpr std::uint64_t scratch_bytes() const {
@@ -261,6 +277,9 @@ struct layout {
     return step == 0 || spread == 0 || room < 2 * step ? 0 : (epoch >> 1) % (room / step) * step;
   }
 
+  XYL_FN constexpr std::uint64_t trial_bytes() const {
+    return trial_state_bytes + (2 * sizeof(flag) * ranks + 4095) / 4096 * 4096 + 2 * trial_data_bytes * ranks;
+  }
   static constexpr std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
   // `ranks` sources in each family; ring: 2 * ranks steps.
   static constexpr std::uint64_t flags(std::uint64_t ranks, std::uint64_t blocks) {

@@ -94,6 +94,30 @@ TEST(selection, blocks_never_exceed_what_is_co_resident) {
   EXPECT_EQ(selection::defaults(2, p, 64).max_blocks, 3u);
 }
 
+TEST(selection, without_packets_devices_use_flags_for_every_size) {
+  for (int ranks : {2, 3, 4, 8})
+    for (bool has_ranges : {false, true}) {
+      selection s = selection::defaults(ranks, {}, 16);
+      const selection::range ranges[] = {{100, static_cast<std::uint64_t>(algorithm::packet)},
+                                         {10'000, static_cast<std::uint64_t>(algorithm::two_shot_packet)},
+                                         {UINT64_MAX, static_cast<std::uint64_t>(algorithm::ring)}};
+      if (has_ranges) ASSERT_TRUE(selection::set_ranges(s.device, ranges, selection::origin::cache));
+      const selection before = s;
+      s.avoid_packets();
+      EXPECT_TRUE(s.plausible(static_cast<std::uint32_t>(ranks)));
+      for (std::uint64_t bytes = 1; bytes < 1ull << 40; bytes *= 2) {
+        const algorithm was = before.choose(before.device, bytes), is = s.choose(s.device, bytes);
+        EXPECT_FALSE(uses_packets(is)) << bytes;
+        // Nothing else changes.
+        if (!uses_packets(was)) {
+          EXPECT_EQ(is, was) << ranks << " " << bytes;
+        }
+        EXPECT_EQ(s.choose(s.host, bytes), before.choose(before.host, bytes));
+      }
+      EXPECT_EQ(s.choose(s.device, 64), algorithm::one_shot);
+    }
+}
+
 TEST(selection, hash_differs_where_a_field_differs) {
   parameters p;
   const selection a = selection::defaults(4, p, 16);

@@ -98,6 +98,23 @@ TEST(layout, regions_are_disjoint_aligned_and_inside) {
                 regions.push_back({first, l.team_offset(slot, row, set, layout::team_groups - 1) + sizeof(line)});
                 ASSERT_EQ(first % 128, 0u);
               }
+          if (blocks > 1) {
+            const std::uint64_t state = l.trial_offset();
+            ASSERT_EQ(state % 4096, 0u);
+            regions.push_back({state, state + layout::trial_state_bytes});
+            for (unsigned source = 0; source < ranks; ++source) {
+              for (const trial_flag what : {trial_flag::meeting, trial_flag::data}) {
+                const std::uint64_t at = l.trial_flag_offset(what, source);
+                ASSERT_EQ(at % 128, 0u);
+                regions.push_back({at, at + sizeof(flag)});
+              }
+              for (unsigned slot = 0; slot < 2; ++slot) {
+                const std::uint64_t data = l.trial_data_offset(slot, source);
+                ASSERT_EQ(data % 128, 0u);
+                regions.push_back({data, data + layout::trial_data_bytes});
+              }
+            }
+          }
           ASSERT_NO_FATAL_FAILURE(expect_disjoint(regions, l.bytes));
           ASSERT_EQ(l.bytes % 4096, 0u);
           // Of packets half is payload.
