@@ -25,6 +25,7 @@ namespace xyl {
 
 // What the lanes of a block share; in shared memory.
 struct block_state {
+  unsigned is_last;                   // of last_out()
   unsigned passed_on;                 // 1 once a lane took it upon itself to tell the host about poison
   unsigned long long next_host_look;  // time from which host memory may be looked at again
 };
@@ -98,10 +99,11 @@ struct wrong {
     record.wanted = wanted;
     record.seen = seen;
     record.epoch = self.epoch;
-    std::uint64_t packed[4];
+    constexpr int words = sizeof(record.call) / sizeof(std::uint64_t);
+    std::uint64_t packed[words];
     memcpy(packed, &self.given.what.record, sizeof packed);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) record.call[i] = packed[i];
+    for (int i = 0; i < words; ++i) record.call[i] = packed[i];
     // Release: the host that reads 2 with acquire order reads the fields above. The poison comes after that, so a
     // host that finds it finds the record complete.
     machine::store_release(&record.state, 2u);
@@ -234,6 +236,37 @@ class cuda_space {
                                                      std::uint64_t (&data)[N], waiting w, int source,
                                                      std::uint64_t fingerprint) {
     return poll<N, true>(lines, packet, data, w, source, fingerprint);
+  }
+
+  // Release at system scope: what earlier launches of this device wrote happens before this one, and is visible to
+  // whoever hears of it. Nothing of this launch is waited for, since its blocks have written nothing yet.
+  __device__ __forceinline__ void announce(line* l, std::uint64_t data, std::uint32_t packet) {
+    machine::fence_system();
+    put(l, data, packet);
+  }
+
+  // Relaxed polls, then an acquire of a word that they found: it reads what announce() wrote (the line stays as it is
+  // until this call is over), so that what came before that is visible to this lane, and by the block's barrier to
+  // the others.
+  template <int N>
+  __device__ __forceinline__ bool hear(const line* const (&lines)[N], std::uint32_t packet,
+                                       std::uint64_t (&data)[N], waiting w) {
+    if (!get_all<N>(lines, packet, data, w)) return false;
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      if (lines[i] != nullptr) (void)machine::load_acquire(&lines[i]->word[1]);
+    return true;
+  }
+
+  // A count of this device alone: release and acquire at its scope join what all blocks of the launch have read and
+  // written to the one that goes on, and what that one then releases at system scope releases all of it.
+  __device__ __forceinline__ bool last_out() {
+    __syncthreads();
+    if (gridDim.x == 1) return true;
+    if (threadIdx.x == 0)
+      state_.is_last = machine::count_in(&control().call.arrived, gridDim.x - 1) == gridDim.x - 1;
+    __syncthreads();
+    return state_.is_last != 0;
   }
 
   __device__ __forceinline__ void refuse(waiting w, std::uint64_t wanted, std::uint64_t seen) {

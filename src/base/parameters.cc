@@ -190,6 +190,17 @@ constexpr parameter_info table[] = {
        return store_choice(text, std::array{"auto", "always", "never"},
                            [&](int at) { out.single_copy = static_cast<single_copy_use>(at); });
      }},
+    {"XYLEM_PULL", "choice", "auto", "", "auto, never, oneshot, twoshot or staged",
+     "Whether registered buffers are read and written in place, and how an allreduce does it; auto: from a size on "
+     "where that is faster, unless XYLEM_ALGO says how; oneshot: every rank reads all inputs (where they are not "
+     "the "
+     "outputs); twoshot: every rank reduces a share; staged: as auto, and an allreduce of other device memory in "
+     "two "
+     "shots reads copies of the inputs.",
+     [](std::string_view text, parameters& out) {
+       return store_choice(text, std::array{"auto", "never", "oneshot", "twoshot", "staged"},
+                           [&](int at) { out.pull = static_cast<pull_use>(at); });
+     }},
     {"XYLEM_CONNECT_TIMEOUT", "seconds", "10", "seconds", "seconds from 0.01 to 86400, without a suffix",
      "How long a rank tries to reach the process that made the unique id, where no machine refuses it.",
      [](std::string_view text, parameters& out) {

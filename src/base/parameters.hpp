@@ -32,6 +32,9 @@ enum class launch_overlap : std::uint8_t { automatic, none, late, early };
 // none.
 enum class single_copy_use : std::uint8_t { automatic, always, never };
 
+// Whether, and how, ranks read each other's buffers where they lie.
+enum class pull_use : std::uint8_t { automatic, never, one_shot, two_shot, staged };
+
 struct parameters {
   log_level debug = log_level::warn;
   std::int64_t timeout_ns = 600'000'000'000;
@@ -48,6 +51,7 @@ struct parameters {
   bool list_sync = false;
   bool deterministic = false;
   single_copy_use single_copy = single_copy_use::automatic;
+  pull_use pull = pull_use::automatic;
   instruction_set host_instructions = instruction_set::automatic;
   std::int64_t connect_timeout_ns = 10'000'000'000;
   std::string socket_interfaces;  // empty: all

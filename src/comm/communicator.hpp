@@ -21,6 +21,7 @@
 #include "comm/request.hpp"
 #include "comm/selection.hpp"
 #include "comm/sync_paths.hpp"
+#include "comm/windows.hpp"
 #include "exec/device_memory_check.hpp"
 #include "exec/device_side.hpp"
 #include "exec/host_packet.hpp"
@@ -28,11 +29,13 @@
 #include "peer/peer_group.hpp"
 #include "peer/reading_proof.hpp"
 #include "proto/fused_work.hpp"
+#include "proto/pull.hpp"
 #include "xylem/xylem_fused.h"
 
 namespace xyl {
 
 struct fused_request;
+struct window_offer;
 
 class communicator {
  public:
@@ -65,6 +68,9 @@ class communicator {
   // Collective: `out` is the communicator of the ranks with this color, in the order of their keys; none for a
   // negative color. stop: ends the initialisation of the new one; may be null.
   result split(int color, int key, const interruption* stop, std::unique_ptr<communicator>& out);
+  // Both collective; see xylCommRegister.
+  result register_window(void* buffer, std::size_t bytes, std::uint64_t& handle);
+  result deregister_window(std::uint64_t handle);
   // Waits until this rank's work on streams is done.
   result finalize();
   void abort();
@@ -99,7 +105,21 @@ class communicator {
   result accept(const agreed_choice& agreed);
   result share_description();
 
+  // See communicator_windows.cc.
+  result meet_for_window(collective what, std::uint64_t number);
+  result offer_window(void* buffer, std::size_t bytes, window& made, window_offer& mine);
+  result import_window(std::span<const window_offer> offers, window& made);
+  result exchange_reports(const result& mine, std::span<report> all);
+  void close_window(window& w);
+  // In-place use of registered buffers: what is said of it in the call's record, and what follows from that.
+  void find_places(const request& r, call_record& record) const;
+  std::optional<pull_form> pull_form_for(const call_record& record, std::uint64_t bytes) const;
+  template <int Capacity>
+  void point_at_windows(pull_call<Capacity>& c, const request& r, std::uint64_t done) const;
+
   void begin_host_call(const request& r, int operation);
+  result pull_on_host(pull_form form, const request& r, const host_reduction* ranged);
+  result pull_on_device(pull_form form, const request& r, const call_record& record);
   result reduce_host(const request& r, const chosen_operation& op);
   result move_host(const request& r);
   result move_host_directly(const request& r, movement m);
@@ -152,7 +172,7 @@ class communicator {
   std::unique_ptr<control_allgather> control_;
   const host_reductions* reductions_ = nullptr;
   const host_rows* rows_ = nullptr;
-  host_call host_call_;
+  pull_call<host_capacity> host_call_;
 
   int device_number_ = -1;
   bool on_one_gpu_ = false;  // all ranks' devices are the same
@@ -163,6 +183,8 @@ class communicator {
   sync_decision sync_;         // how they synchronise
 
   std::mutex lock_;
+  window_table windows_;
+  mutable std::mutex windows_guard_;  // of changes to windows_, which are made under lock_ too
   std::uint64_t calls_ = 0;
   std::uint64_t explained_word_ = 0;  // the poison that explanation_ is of: later calls repeat it
   result explanation_;

@@ -44,6 +44,12 @@ unsigned co_resident_blocks(const std::vector<device_handle>& all, const std::ve
   return static_cast<unsigned>(std::max(least, 0));
 }
 
+unsigned co_resident_pull(const std::vector<device_handle>& all, const std::vector<int>& sharing) {
+  std::vector<device_handle> as_if = all;
+  for (device_handle& h : as_if) h.max_blocks = h.max_pull_blocks;
+  return co_resident_blocks(as_if, sharing);
+}
+
 // The same for the fused kernels, by form. Rows need whole clusters of blocks, which the division keeps.
 fused_limits co_resident_fused(const std::vector<device_handle>& all, const std::vector<int>& sharing) {
   fused_limits limits;
@@ -92,12 +98,13 @@ result communicator::connect_device(std::optional<int> wanted) {
   if (agreed.ok()) {
     const std::vector<int> sharing = ranks_on_same_gpu(handles);
     selection_.max_blocks = co_resident_blocks(handles, sharing);
+    selection_.max_pull_blocks = co_resident_pull(handles, sharing);
     fused_limits_ = co_resident_fused(handles, sharing);
     const bool is_shared = std::any_of(sharing.begin(), sharing.end(), [](int ranks) { return ranks > 1; });
     on_one_gpu_ = std::all_of(sharing.begin(), sharing.end(), [&](int ranks) { return ranks == ranks_; });
     XYL_TRY(settle_sync_paths(is_shared, agreed));
   }
-  if (agreed.ok() && selection_.max_blocks == 0)
+  if (agreed.ok() && (selection_.max_blocks == 0 || selection_.max_pull_blocks == 0))
     agreed =
         error(xylSystemError, "too many ranks share one GPU: not one block of each fits on it at the same time");
   if (agreed.ok()) {

@@ -25,6 +25,7 @@ constexpr std::chrono::milliseconds patience{2000};
 result communicator::make_choice(agreed_choice& mine) {
   planning_input in{.wishes = parameters_, .hosts = hosts_, .devices = device_handles_};
   in.max_blocks = selection_.max_blocks;
+  in.max_pull_blocks = std::max(1u, selection_.max_pull_blocks);
   in.can_read = reading_.allowed();
   in.patience = patience;
   in.cache_folder = user_cache_folder();
@@ -88,6 +89,12 @@ result communicator::describe(std::string& out) const {
   own.rank = rank_;
   own.device = device();
   if (device_) own.overlap = device_->in_use().packet_overlap;
+  {
+    const std::lock_guard guard(windows_guard_);
+    for (std::size_t number = 0; number < windows_.all().size(); ++number)
+      if (const auto& w = windows_.all()[number])
+        own.windows.push_back({number, w->bytes, w->kind != memory_kind::host, w->why_staged});
+  }
   own.no_device_reason = no_device_reason_;
   return describe_for(description_, own, out);
 }

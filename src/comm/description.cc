@@ -109,7 +109,10 @@ json thresholds_of(const selection& s, const selection::limits& of) {
 }
 
 json in_use(const selection& s, const selection::limits& of) {
-  return {{"allreduce", thresholds_of(s, of)}, {"from", name_of(of.from)}, {"chunk_bytes", of.chunk_bytes}};
+  return {{"allreduce", thresholds_of(s, of)},
+          {"from", name_of(of.from)},
+          {"chunk_bytes", of.chunk_bytes},
+          {"registered_from_bytes", of.pull_bytes == UINT64_MAX ? json(nullptr) : json(of.pull_bytes)}};
 }
 
 std::string sizes_text(const selection& s, const selection::limits& of) {
@@ -221,6 +224,14 @@ result describe_for(const std::string& common, const own_facts& own, std::string
   mine["overlap"] = own.device < 0 ? json(nullptr) : json(name_of(own.overlap));
   if (own.device < 0) whole["notes"].push_back("Device memory is not used: " + own.no_device_reason);
   whole["this_rank"] = std::move(mine);
+  json windows = json::array();
+  for (const window_facts& w : own.windows)
+    windows.push_back({{"number", w.number},
+                       {"bytes", w.bytes},
+                       {"memory", w.on_device ? "device" : "host"},
+                       {"in_place", w.why_staged.empty()},
+                       {"staged_because", w.why_staged.empty() ? json(nullptr) : json(w.why_staged)}});
+  whole["registered"] = std::move(windows);
   out = text_of(whole) + "\n";
   return {};
 }

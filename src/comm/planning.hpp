@@ -35,6 +35,7 @@ struct planning_input {
   layout device_map{};
   const sync_decision* sync = nullptr;           // with devices: how they synchronise
   unsigned max_blocks = 0;                       // co-resident on all devices; 0 without
+  unsigned max_pull_blocks = 1;                  // the same of kernels on registered buffers
   bool can_read = false;                         // every rank may read the memory of every other; see reading_proof
   const topo::discovery* machine = nullptr;      // asked where devices are and no file is named
   std::chrono::milliseconds patience{2000};      // with it

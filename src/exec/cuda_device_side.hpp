@@ -67,6 +67,14 @@ class cuda_device_side final : public device_side {
   void use(const sync_choice& choice) override;
   const sync_choice& in_use() const override { return sync_; }
   bool can_overlap() const override;
+  // In device_windows_cuda.cc.
+  result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
+                     xylStream_t stream) override;
+  result pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
+                   xylStream_t stream) override;
+  result export_memory(const void* memory, exported_memory& out) const override;
+  result open_memory(const exported_memory& of, int p, bool same_process, std::byte*& out, void*& opened) override;
+  void close_memory(void* opened) override;
   result copy(void* to, const void* from, std::size_t bytes, xylStream_t stream) override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());
@@ -98,6 +106,8 @@ class cuda_device_side final : public device_side {
  private:
   result open_peer(const device_handle& peer, int p, std::byte*& workspace);
   trial_order trial_launch() const;
+  // Lets this device reach another one of this process.
+  result reach_device(int ordinal, int p) const;
   std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
   // What every kernel that works with peers is given. With an overlap it is scheduled when the launch before allows
   // that, and must wait for that launch's end before it touches anything.

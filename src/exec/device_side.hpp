@@ -13,11 +13,13 @@
 #include "base/parameters.hpp"
 #include "base/result.hpp"
 #include "exec/device_trial.hpp"
+#include "exec/device_memory.hpp"
 #include "exec/host_scale.hpp"
 #include "proto/algorithm.hpp"
 #include "proto/call.hpp"
 #include "proto/forms.hpp"
 #include "proto/fused_work.hpp"
+#include "proto/pull.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/transfer.hpp"
 
@@ -34,6 +36,7 @@ struct device_handle {
   std::int32_t ordinal;      // CUDA device number in that process
   std::int32_t max_blocks;   // co-resident blocks of the most demanding kernel on the whole device
   std::int32_t max_fused_blocks[fused_forms];  // the same of the fused kernels, by form
+  std::int32_t max_pull_blocks;                // and of kernels on registered buffers
   std::int32_t has_clusters;                   // of the most blocks that may share a row
   std::int32_t pci_domain, pci_bus, pci_device;
   std::int32_t sm;       // compute capability: 10 * major + minor
@@ -123,6 +126,18 @@ class device_side {
                         const call_record& record, xylStream_t stream) = 0;
   virtual result move(const device_move& how, const void* send, void* recv, const call_record& record,
                       xylStream_t stream) = 0;
+  // On registered buffers, or (pull_form::staged) on others. what: buffers, count and record; the rest is filled in.
+  virtual result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
+                             xylStream_t stream) = 0;
+  virtual result pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
+                           xylStream_t stream) = 0;
+  // What another rank needs to reach this memory of the device. Fails where other processes cannot (memory that is
+  // not of cudaMalloc, pinned or managed memory).
+  virtual result export_memory(const void* memory, exported_memory& out) const = 0;
+  // The memory of rank p as this rank's device reaches it. `opened` is for close_memory(); null: nothing to close.
+  virtual result open_memory(const exported_memory& of, int p, bool same_process, std::byte*& out,
+                             void*& opened) = 0;
+  virtual void close_memory(void* opened) = 0;
   // Enqueues sends and receives that go on together, at most `most_transfers`, of which no two have the same peer
   // and direction; each with so many blocks as it says, `blocks` in all.
   static constexpr std::size_t most_transfers = 64;

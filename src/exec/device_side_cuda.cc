@@ -15,6 +15,7 @@
 #include "kernels/collective_table.hpp"
 #include "kernels/fused_table.hpp"
 #include "kernels/sync_table.hpp"
+#include "kernels/pull_table.hpp"
 #include "os/machine.hpp"
 #include "proto/partition.hpp"
 #include "proto/turn.hpp"
@@ -56,6 +57,7 @@ result load_kernel(int device, const kernel& k, unsigned ranks, std::int32_t& ma
 result load_kernels(int device, unsigned ranks, device_handle& handle) {
   for (const kernel& k : all_kernels()) XYL_TRY(load_kernel(device, k, ranks, handle.max_blocks));
   for (const kernel& k : all_collective_kernels()) XYL_TRY(load_kernel(device, k, ranks, handle.max_blocks));
+  for (const kernel& k : all_pull_kernels()) XYL_TRY(load_kernel(device, k, ranks, handle.max_pull_blocks));
   // These wait for nobody, so any number of their blocks may run.
   element_types::for_each([&](auto entry, int) {
     cudaFuncAttributes attributes;
@@ -119,19 +121,23 @@ result cuda_device_side::initialise(std::byte* host_control, std::size_t host_by
   return {};
 }
 
+result cuda_device_side::reach_device(int ordinal, int p) const {
+  if (ordinal == device_) return {};
+  const cudaError_t status = cudaDeviceEnablePeerAccess(ordinal, 0);
+  if (status == cudaErrorPeerAccessAlreadyEnabled) {
+    (void)cudaGetLastError();
+    return {};
+  }
+  if (status != cudaSuccess)
+    return error(cuda_result(status, "").code(), "device %d cannot reach device %d of rank %d: %s", device_,
+                 ordinal, p, cudaGetErrorString(status));
+  return {};
+}
+
 result cuda_device_side::open_peer(const device_handle& peer, int p, std::byte*& workspace) {
   if (std::memcmp(peer.process, handle_.process, sizeof peer.process) == 0) {
     workspace = reinterpret_cast<std::byte*>(peer.address);
-    if (peer.ordinal == device_) return {};
-    const cudaError_t status = cudaDeviceEnablePeerAccess(peer.ordinal, 0);
-    if (status == cudaErrorPeerAccessAlreadyEnabled) {
-      (void)cudaGetLastError();
-      return {};
-    }
-    if (status != cudaSuccess)
-      return error(cuda_result(status, "").code(), "device %d cannot reach device %d of rank %d: %s", device_,
-                   peer.ordinal, p, cudaGetErrorString(status));
-    return {};
+    return reach_device(peer.ordinal, p);
   }
   cudaIpcMemHandle_t ipc;
   std::memcpy(&ipc, peer.ipc, sizeof ipc);

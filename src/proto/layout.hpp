@@ -52,6 +52,9 @@ enum class flag_family : int {
   message,         // of pairs, in numbers of chunks: written by the sender,
   credit,          // and by the receiver, who has taken them out
   taken,           // of single_copy_exchange(): by who has taken what this rank offered
+  pulled,          // of pull.hpp: by who is done with this rank's buffers,
+  pull_gather,     // and has a share of the result,
+  pull_stage,      // or has its input in its workspace
   ring             // the last, since it takes twice the room
 };
 
@@ -76,7 +79,8 @@ enum class phase : std::uint32_t {
   control,
   team,
   taking,
-  taken
+  taken,
+  pulled
 };
 
 // Why a communicator is out of service. Written into every rank's control line by whoever gives up first; zero is
@@ -119,7 +123,7 @@ struct give_up_record {
   std::uint64_t wanted;
   std::uint64_t seen;
   epoch_t epoch;
-  std::uint64_t call[4];  // packed call_record of the call that failed
+  std::uint64_t call[6];  // packed call_record of the call that failed
 };
 
 // Bits of control_block.identity.life. They outlast their process, because peers keep its memory mapped.
@@ -134,6 +138,7 @@ struct control_block {
     epoch_t epoch;           // host: of the last call
     std::uint64_t turn;      // device: stands for the epoch and says who is inside, see turn.hpp
     std::uint32_t recorder;  // device: 1 once a lane was elected to fill the give_up_record
+    std::uint32_t arrived;   // device: blocks of the running launch that have come to their end, see last_out()
   } call;                    // written by the owner alone
   struct alignas(128) {
     std::uint64_t word;  // see poison

@@ -113,6 +113,11 @@ TEST(parameters, sizes_blocks_and_choices) {
   EXPECT_EQ(read_good({"XYLEM_ISA=baseline"}).host_instructions, instruction_set::baseline);
   EXPECT_EQ(read_good({"XYLEM_ISA=avx2"}).host_instructions, instruction_set::avx2);
   EXPECT_EQ(read_good({"XYLEM_ISA=AVX512"}).host_instructions, instruction_set::avx512);
+  EXPECT_EQ(read_good({"XYLEM_PULL=auto"}).pull, pull_use::automatic);
+  EXPECT_EQ(read_good({"XYLEM_PULL=never"}).pull, pull_use::never);
+  EXPECT_EQ(read_good({"XYLEM_PULL=oneshot"}).pull, pull_use::one_shot);
+  EXPECT_EQ(read_good({"XYLEM_PULL=twoshot"}).pull, pull_use::two_shot);
+  EXPECT_EQ(read_good({"XYLEM_PULL=staged"}).pull, pull_use::staged);
   EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=auto"}).single_copy, single_copy_use::automatic);
   EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=always"}).single_copy, single_copy_use::always);
   EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=never"}).single_copy, single_copy_use::never);
@@ -139,6 +144,7 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_DETERMINISTIC", {"2", "yes", "01"}},
       {"XYLEM_ISA", {"sse", "avx1024"}},
       {"XYLEM_SINGLE_COPY", {"yes", "0"}},
+      {"XYLEM_PULL", {"packet", "1"}},
       {"XYLEM_CONNECT_TIMEOUT", {"0", "86401", "10s"}},
       {"XYLEM_SOCKET_IFNAME", {"eth0,,lo", "eth0,", "^", "=^eth0", "^^eth0", "sixteen_letters_", "eth 0", "a/b"}},
       {"XYLEM_TOPO_FILE", {"box.xml", "./box.xml"}},
