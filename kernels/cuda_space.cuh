@@ -3,10 +3,11 @@
 // The execution space of src/proto/space.hpp for a CUDA block: a lane is a thread. Everything that is particular to
 // the machine's memory is in this file and nowhere else.
 //
-// Memory that peers write lies in device memory, of this GPU or mapped from another one or another process, so
-// every access that synchronises has system scope. Bulk data moves with ordinary loads and stores: a flag's release
-// and acquire, joined with the barrier of the block, orders them, and an acquire makes the multiprocessor forget
-// what its first-level cache held. Never is such memory read through the non-coherent path; nothing here is
+// Memory that peers write lies in device memory, of this GPU or mapped from another one or another process, or,
+// where GPUs cannot reach each other, in pinned host memory; so every access that synchronises has system scope.
+// What this rank alone uses lies in device memory always. Bulk data moves with ordinary loads and stores: a flag's
+// release and acquire, joined with the barrier of the block, orders them, and an acquire makes the multiprocessor
+// forget what its first-level cache held. Never is such memory read through the non-coherent path; nothing here is
 // __restrict__.
 //
 // Kernels never trap and never wait for ever. A wait that goes on looks at the poison word in this rank's device
@@ -44,6 +45,10 @@ struct wrong {
     return *reinterpret_cast<control_block*>(given.what.workspace[rank]);
   }
   __device__ __forceinline__ control_block& control() const { return control(given.what.rank); }
+  // The turn and the recorder are in this one.
+  __device__ __forceinline__ control_block& own() const {
+    return *reinterpret_cast<control_block*>(given.what.own);
+  }
 
   // A wait goes on since `since` (0: this is its first look). Returns since when, or `over` if it has to stop.
   static __device__ __noinline__ std::uint64_t look(const wrong self, std::uint64_t since, waiting w,
@@ -89,7 +94,7 @@ struct wrong {
   // The first of this rank to come here tells the host why, then everybody that.
   static __device__ __noinline__ void give_up(const wrong self, xylResult_t code, waiting w, std::uint64_t wanted,
                                               std::uint64_t seen) {
-    if (atomicCAS(&self.control().call.recorder, 0u, 1u) != 0) return;
+    if (atomicCAS(&self.own().call.recorder, 0u, 1u) != 0) return;
     volatile give_up_record& record = self.given.host_control->gave_up.record;
     record.state = 1;
     record.code = code;
@@ -145,7 +150,7 @@ class cuda_space {
   // user's buffers, the turn, the workspace) is touched before it has ended; everything before that is the launch.
   __device__ __forceinline__ void begin_early() {
     machine::await_earlier_launches();
-    word_ = machine::load_turn(&control().call.turn);
+    word_ = machine::load_turn(&faults().own().call.turn);
     poisoned_ = machine::load_relaxed(&control().poisoned.word);
     epoch_ = turn::epoch(word_);
     if (threadIdx.x == 0) {
@@ -156,7 +161,7 @@ class cuda_space {
 
   // Neither: launches of pairs do not take turns. The turn word stands still while no collective runs beside this.
   __device__ __forceinline__ bool begin_pair() {
-    epoch_ = poison::epoch_of_pairs(turn::epoch(machine::load_turn(&control().call.turn)));
+    epoch_ = poison::epoch_of_pairs(turn::epoch(machine::load_turn(&faults().own().call.turn)));
     if (threadIdx.x == 0) {
       state_.passed_on = 0;
       state_.next_host_look = 0;
@@ -168,7 +173,7 @@ class cuda_space {
   __device__ __forceinline__ bool join() {
     const bool is_poisoned = poison::concerns(poisoned_, epoch_, true);
     const bool ends_here = __syncthreads_or(is_poisoned || turn::is_busy(word_)) != 0;
-    if (threadIdx.x == 0) machine::add_turn(&control().call.turn, turn::enter_weight(blockIdx.x, gridDim.x));
+    if (threadIdx.x == 0) machine::add_turn(&faults().own().call.turn, turn::enter_weight(blockIdx.x, gridDim.x));
     if (!ends_here) [[likely]]
       return true;
     if (is_poisoned)
@@ -194,7 +199,7 @@ class cuda_space {
 
   // Nobody waits for this: the next launch begins when this one's memory operations are done.
   __device__ __forceinline__ void leave() {
-    if (threadIdx.x == 0) machine::add_turn(&control().call.turn, turn::leave_weight);
+    if (threadIdx.x == 0) machine::add_turn(&faults().own().call.turn, turn::leave_weight);
   }
 
   // Release: what this lane wrote, and what it knows of through the block's barrier, is visible to whoever

@@ -30,14 +30,20 @@ enum class launch_overlap : std::uint8_t { automatic, none, late, early };
 // none.
 enum class single_copy_use : std::uint8_t { automatic, always, never };
 
+// Whether GPUs write into each other's memory: where all of them can, not at all (they meet in host memory), or,
+// else an error, all of them.
+enum class peer_to_peer_use : std::uint8_t { automatic, never, always };
+
 struct parameters {
   log_level debug = log_level::warn;
   std::int64_t timeout_ns = 600'000'000'000;
   std::int64_t timeout_warning_ns = 10'000'000'000;  // 0: never
   std::optional<algorithm> forced_algorithm;
   bool use_gpu = true;
+  peer_to_peer_use peer_to_peer = peer_to_peer_use::automatic;
   std::optional<std::uint64_t> packet_bytes;
   std::optional<std::uint64_t> one_shot_bytes;
+  std::optional<std::uint64_t> copy_engine_bytes;  // 0: never
   std::optional<int> max_blocks;
   launch_overlap overlap = launch_overlap::automatic;
   bool deterministic = false;

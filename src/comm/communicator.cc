@@ -130,6 +130,8 @@ communicator::~communicator() {
       log_line(log_level::warn, rank_, "destroy: %s", drained.text().c_str());
     device_->disconnect();
   }
+  // Told before this process can end: nobody is to take that for a death.
+  if (windows_) windows_->depart();
   if (peers_) retire(std::move(peers_), std::move(device_));
 }
 

@@ -26,6 +26,8 @@ result communicator::make_choice(agreed_choice& mine) {
   planning_input in{.wishes = parameters_, .hosts = hosts_, .devices = device_handles_};
   in.max_blocks = selection_.max_blocks;
   in.can_read = reading_.allowed();
+  in.is_staged = is_staged_;
+  in.staging_reason = staging_reason_;
   in.patience = patience;
   in.cache_folder = user_cache_folder();
   if (device_) {

@@ -31,6 +31,8 @@ struct planning_input {
   const parameters& wishes;
   std::span<const host_facts> hosts;       // by rank
   std::span<const device_handle> devices;  // by rank; empty: none
+  bool is_staged = false;                  // GPUs meet in host memory, because of
+  std::string staging_reason{};            // this
   layout device_map{};
   unsigned max_blocks = 0;                       // co-resident on all devices; 0 without
   bool can_read = false;                         // every rank may read the memory of every other; see reading_proof

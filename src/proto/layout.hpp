@@ -17,7 +17,7 @@
 //   team line  where blocks of one rank that share a row meet (see row.hpp); only where there are several blocks.
 //
 //   [control][flags: family x source x block][pair counters][packets: slot x source][bulk: slot x source]
-//   [messages: source x block x slot of the pair][team lines: slot]
+//   [messages: source x block x slot of the pair][team lines: slot][copies: one of four slots x source]
 #pragma once
 
 #include <cstddef>
@@ -52,6 +52,8 @@ enum class flag_family : int {
   message,         // of pairs, in numbers of chunks: written by the sender,
   credit,          // and by the receiver, who has taken them out
   taken,           // of single_copy_exchange(): by who has taken what this rank offered
+  copied_share,    // of copied.hpp, in numbers of chunks,
+  copied_result,   // and the same of results
   ring             // the last, since it takes twice the room
 };
 
@@ -164,17 +166,21 @@ struct layout {
   std::uint64_t counters = 0;       // offset of the pairs' counters
   std::uint64_t messages = 0;       // offset of the pairs' rings
   std::uint64_t team = 0;           // offset of the team lines
+  std::uint64_t copy_stride = 0;    // bytes of one (slot, source) region that copy engines write; 0: there are none
+  std::uint64_t copies = 0;         // offset of those regions, the last of all
   std::uint64_t bytes = 0;          // the whole workspace
 
   friend constexpr bool operator==(const layout&, const layout&) = default;
 
   static constexpr std::uint32_t most_pair_blocks = 16;
+  // As many chunks are on their way together.
+  static constexpr unsigned copy_slots = 4;
 
   // packet_bytes and bulk_bytes: budgets of one slot, shared by all sources. message_bytes: the same of all pairs'
-  // rings.
+  // rings. copy_bytes: of all that copy engines write.
   static constexpr layout make(std::uint32_t ranks, std::uint32_t blocks, std::uint64_t packet_bytes,
                                std::uint64_t bulk_bytes, std::uint64_t message_bytes = 0,
-                               std::uint32_t pair_slots = 4) {
+                               std::uint32_t pair_slots = 4, std::uint64_t copy_bytes = 0) {
     layout l;
     l.ranks = ranks;
     l.blocks = blocks;
@@ -189,7 +195,9 @@ struct layout {
     l.bulk = round_up(l.packets + 2 * ranks * l.packet_stride, 4096);
     l.messages = l.bulk + 2 * ranks * l.bulk_stride;
     l.team = round_up(l.messages + ranks * l.pair_blocks * pair_slots * (header_bytes + l.pair_chunk), 4096);
-    l.bytes = l.team + (blocks > 1 ? round_up(2 * sizeof(line) * team_rows * team_sets * team_groups, 4096) : 0);
+    l.copies = l.team + (blocks > 1 ? round_up(2 * sizeof(line) * team_rows * team_sets * team_groups, 4096) : 0);
+    l.copy_stride = copy_bytes / copy_slots / ranks / 256 * 256;
+    l.bytes = round_up(l.copies + copy_slots * ranks * l.copy_stride, 4096);
     return l;
   }
 
@@ -234,6 +242,10 @@ struct layout {
   XYL_FN constexpr std::uint64_t team_offset(unsigned slot, unsigned row, unsigned set, unsigned group) const {
     return team +
            sizeof(line) * (((std::uint64_t{slot} * team_rows + row) * team_sets + set) * team_groups + group);
+  }
+  // Where the share of a source's chunk lies; half a stride behind it, the result of the source's own.
+  XYL_FN constexpr std::uint64_t copied_offset(std::uint64_t chunk, unsigned source) const {
+    return copies + (chunk % copy_slots * ranks + source) * copy_stride;
   }
   // Room for what only this rank reads: the ring of messages from itself, which nobody sends.
   XYL_FN constexpr std::uint64_t scratch_offset(unsigned rank) const { return message_offset(rank, 0, 0); }
