@@ -8,14 +8,14 @@ namespace {
 
 struct type_entry {
   xylDataType_t type;
-  std::array<fused_family, 3> family;  // by form
+  std::array<fused_family, fused_forms> family;  // by form
 };
 
 template <class T>
 type_entry entry(xylDataType_t type) {
   return {type,
-          {fused_kernels<fused_form::packet, T>(), fused_kernels<fused_form::one_shot, T>(),
-           fused_kernels<fused_form::two_shot, T>()}};
+          {fused_kernels<fused_form::packet, T>(), fused_kernels<fused_form::two_shot_packet, T>(),
+           fused_kernels<fused_form::one_shot, T>(), fused_kernels<fused_form::two_shot, T>()}};
 }
 
 const std::array<type_entry, 3>& table() {

@@ -16,6 +16,7 @@ namespace {
 
 fused_form form_of(algorithm how) {
   if (how == algorithm::packet) return fused_form::packet;
+  if (how == algorithm::two_shot_packet) return fused_form::two_shot_packet;
   return how == algorithm::one_shot ? fused_form::one_shot : fused_form::two_shot;
 }
 
@@ -86,7 +87,9 @@ result communicator::fused_host(fused_request& r) {
   c.record = record_of(r, false);
   c.fingerprint = fingerprint(c.record);
   fused_form form = fused_form_for(r, selection_.host);
-  if (form == fused_form::packet) form = fused_form::one_shot;  // see host_fused
+  // Hosts have no packets: see host_fused.
+  if (form == fused_form::packet) form = fused_form::one_shot;
+  if (form == fused_form::two_shot_packet) form = fused_form::two_shot;
   w.spread(16 / r.element_bytes, 1);
   const std::uint64_t row = std::uint64_t{w.hidden} * r.element_bytes;
   const bool in_shares = form == fused_form::two_shot;
@@ -115,7 +118,7 @@ result communicator::fused_device(fused_request& r, xylStream_t stream) {
   const fused_shape shape =
       shape_fused_or_next(fused_form_for(r, selection_.device), r.element_bytes, ranks_, limits, device_->map(), w);
   if (shape.blocks == 0) return does_not_fit(r);
-  const std::uint64_t all = shape.form == fused_form::two_shot ? w.share : w.tokens;
+  const std::uint64_t all = uses_shares(shape.form) ? w.share : w.tokens;
   do {
     w.rows = static_cast<std::uint32_t>(std::min(shape.rows, all - w.first));
     XYL_TRY(device_->fused({shape.form, shape.blocks, shape.lanes}, w, record, stream));

@@ -20,7 +20,8 @@ result find_clusters(int device, device_handle& handle) {
                       "cudaDeviceGetAttribute"));
   handle.has_clusters = 0;
   if (!known_archs::of(10 * major + minor).has_clusters) return {};
-  std::int32_t held[3] = {handle.max_fused_blocks[0], handle.max_fused_blocks[1], handle.max_fused_blocks[2]};
+  std::int32_t held[fused_forms];
+  std::copy(std::begin(handle.max_fused_blocks), std::end(handle.max_fused_blocks), held);
   for (const fused_kernel_entry& e : all_fused_kernels()) {
     cudaLaunchAttribute attribute{};
     attribute.id = cudaLaunchAttributeClusterDimension;
@@ -40,7 +41,7 @@ result find_clusters(int device, device_handle& handle) {
     most = std::min(most, clusters * static_cast<std::int32_t>(most_blocks_of_row));
   }
   handle.has_clusters = 1;
-  std::copy(held, held + 3, handle.max_fused_blocks);
+  std::copy(std::begin(held), std::end(held), handle.max_fused_blocks);
   return {};
 }
 

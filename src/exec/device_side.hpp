@@ -30,13 +30,13 @@ inline constexpr int device_capacity = 64;
 
 // What a rank tells the others about its workspace. Plain bytes, exchanged over the control plane.
 struct device_handle {
-  std::uint8_t uuid[16];             // of the GPU: equal means the same GPU
-  std::uint8_t process[16];          // token of the process: equal means that `address` can be used as it is
-  std::uint64_t address;             // of the workspace in that process
-  std::int32_t ordinal;              // CUDA device number in that process
-  std::int32_t max_blocks;           // co-resident blocks of the most demanding kernel on the whole device
-  std::int32_t max_fused_blocks[3];  // the same of the fused kernels, by form
-  std::int32_t has_clusters;         // of the most blocks that may share a row
+  std::uint8_t uuid[16];     // of the GPU: equal means the same GPU
+  std::uint8_t process[16];  // token of the process: equal means that `address` can be used as it is
+  std::uint64_t address;     // of the workspace in that process
+  std::int32_t ordinal;      // CUDA device number in that process
+  std::int32_t max_blocks;   // co-resident blocks of the most demanding kernel on the whole device
+  std::int32_t max_fused_blocks[fused_forms];  // the same of the fused kernels, by form
+  std::int32_t has_clusters;                   // of the most blocks that may share a row
   std::int32_t pci_domain, pci_bus, pci_device;
   std::int32_t sm;       // compute capability: 10 * major + minor
   std::uint8_t ipc[64];  // cudaIpcMemHandle_t

@@ -59,8 +59,9 @@ void every_shape(device_rank& r, const fused_case& f, std::initializer_list<unsi
     const std::string wrong = host.check();
     expect(wrong.empty(), "host: %s", wrong.c_str());
   }
-  for (const fused_form form : {fused_form::packet, fused_form::one_shot, fused_form::two_shot}) {
-    if (f.residual_sharded && form != fused_form::two_shot) continue;
+  for (const fused_form form :
+       {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
+    if (f.residual_sharded && !uses_shares(form)) continue;
     for (const bool clusters : {true, false}) {
       if (clusters && !device.limits().clusters) continue;
       for (const unsigned split : splits) {

@@ -63,12 +63,13 @@ class fused_device {
     MPI_Allgather(mine.uuid, 16, MPI_BYTE, uuids.data(), 16, MPI_BYTE, MPI_COMM_WORLD);
     int sharing = 0;
     for (int p = 0; p < r.ranks(); ++p) sharing += std::equal(mine.uuid, mine.uuid + 16, uuids.data() + 16 * p);
-    int have[4] = {mine.max_fused_blocks[0] / (2 * sharing), mine.max_fused_blocks[1] / (2 * sharing),
-                   mine.max_fused_blocks[2] / (2 * sharing), mine.has_clusters};
-    MPI_Allreduce(MPI_IN_PLACE, have, 4, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    for (int form = 0; form < 3; ++form)
+    int have[fused_forms + 1];
+    for (std::size_t form = 0; form < fused_forms; ++form) have[form] = mine.max_fused_blocks[form] / (2 * sharing);
+    have[fused_forms] = mine.has_clusters;
+    MPI_Allreduce(MPI_IN_PLACE, have, fused_forms + 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    for (std::size_t form = 0; form < fused_forms; ++form)
       limits_.blocks[form] = static_cast<unsigned>(std::min(have[form], static_cast<int>(r.map().blocks)));
-    limits_.clusters = have[3] != 0;
+    limits_.clusters = have[fused_forms] != 0;
   }
 
   const fused_limits& limits() const { return limits_; }
@@ -114,7 +115,7 @@ class fused_device {
     record.operation = static_cast<std::uint8_t>(w.pattern);
     record.device = 1;
     record.count = w.tokens;
-    const std::uint64_t all = wish.form == fused_form::two_shot ? w.share : w.tokens;
+    const std::uint64_t all = uses_shares(wish.form) ? w.share : w.tokens;
     do {
       w.rows = static_cast<std::uint32_t>(std::min(shape.rows, all - w.first));
       must(r_.side().fused({shape.form, shape.blocks, shape.lanes}, w, record, stream), "fused");
@@ -126,7 +127,7 @@ class fused_device {
  private:
   bool spread_by_hand(const wished_shape& wish, unsigned element_bytes, const fused_limits& limits, fused_work& w,
                       fused_shape& shape) const {
-    const unsigned piece = (wish.form == fused_form::packet ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
+    const unsigned piece = (uses_packets(wish.form) ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
     const int fixed = r_.ranks() == 2 || r_.ranks() == 4 || r_.ranks() == 8 ? r_.ranks() : 0;
     const unsigned most_lanes = most_fused_lanes(wish.form, element_bytes == 4 || w.experts ? 0 : fixed);
     w.spread(piece, wish.split);
@@ -137,9 +138,10 @@ class fused_device {
     w.is_clustered = w.split > 1 && w.pattern != fused_pattern::all_reduce && limits.clusters;
     if (w.split > 1 && !w.is_clustered)
       shape.rows = std::min<std::uint64_t>(
-          shape.rows,
-          layout::team_rows / (wish.form == fused_form::two_shot ? static_cast<unsigned>(r_.ranks()) : 1));
-    const std::uint64_t teams = wish.form == fused_form::two_shot ? w.share : w.tokens;
+          shape.rows, layout::team_rows / (uses_shares(wish.form) ? static_cast<unsigned>(r_.ranks()) : 1));
+    const std::uint64_t teams =
+        (uses_shares(wish.form) ? w.share : w.tokens) *
+        (wish.form == fused_form::two_shot_packet ? static_cast<unsigned>(r_.ranks() - 1) : 1);
     shape.blocks = static_cast<unsigned>(
                        std::clamp<std::uint64_t>(teams, 1, limits.blocks[static_cast<int>(wish.form)] / w.split)) *
                    w.split;
