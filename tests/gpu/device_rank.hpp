@@ -142,6 +142,18 @@ class device_rank {
     }
   }
 
+  // The same, moved by copy engines.
+  void all_reduce_by_copies(const void* send, void* recv, std::uint64_t count, xylDataType_t type, xylRedOp_t op,
+                            cudaStream_t stream) {
+    call_record record;
+    record.what = collective::all_reduce;
+    record.type = static_cast<std::uint8_t>(type);
+    record.operation = static_cast<std::uint8_t>(op);
+    record.device = 1;
+    record.count = count;
+    must(side_->all_reduce_by_copies(send, recv, count, record, stream), "all_reduce_by_copies");
+  }
+
  private:
   static constexpr std::size_t page_bytes = 4096;
   int rank_ = 0, ranks_ = 0;
