@@ -40,7 +40,7 @@ struct copy_queues_cuda {
   ~copy_queues_cuda();
   // On the device of the communicator.
   result create();
-  cudaStream_t up = nullptr, down = nullptr;
+  cudaStream_t streams[copy_queues - 1] = {};  // by queue, without the computing one
   cudaEvent_t marks[copy_mark::count] = {};
 };
 
@@ -112,8 +112,8 @@ class cuda_device_side final : public device_side {
   std::uint64_t device_bytes() const { return copies_ ? map_.bytes : map_.copies; }
   std::byte* copied_at(int rank, const copied_chunk& k) const;
   std::byte* landed_at(const copied_chunk& k) const;
-  result copy_chunk(copied_operation::kind what, const copied_chunk& k, const std::byte* input,
-                    const std::byte* output, cudaStream_t queue) const;
+  result copy_chunk(copy_queue kind, const copied_chunk& k, const std::byte* input, const std::byte* output,
+                    cudaStream_t queue) const;
   std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
   // What every kernel that works with peers is given. With an overlap it is scheduled when the launch before allows
   // that, and must wait for that launch's end before it touches anything.

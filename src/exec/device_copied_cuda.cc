@@ -26,7 +26,7 @@ result copy_bytes(std::byte* to, const std::byte* from, std::uint64_t bytes, cud
 }  // namespace
 
 copy_queues_cuda::~copy_queues_cuda() {
-  for (cudaStream_t s : {up, down})
+  for (cudaStream_t s : streams)
     if (s) (void)cudaStreamDestroy(s);
   for (cudaEvent_t e : marks)
     if (e) (void)cudaEventDestroy(e);
@@ -36,8 +36,8 @@ copy_queues_cuda::~copy_queues_cuda() {
 result copy_queues_cuda::create() {
   int least = 0, greatest = 0;
   XYL_TRY(cuda_result(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange"));
-  for (cudaStream_t* s : {&up, &down})
-    XYL_TRY(cuda_result(cudaStreamCreateWithPriority(s, cudaStreamNonBlocking, greatest),
+  for (cudaStream_t& s : streams)
+    XYL_TRY(cuda_result(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, greatest),
                         "cudaStreamCreateWithPriority"));
   for (cudaEvent_t& e : marks)
     XYL_TRY(cuda_result(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "cudaEventCreateWithFlags"));
@@ -55,21 +55,21 @@ std::byte* cuda_device_side::landed_at(const copied_chunk& k) const {
   return workspace_ + (windows_ ? map_.bulk : map_.copies) + inside;
 }
 
-// All copies of one kind and chunk, to or from every peer.
-result cuda_device_side::copy_chunk(copied_operation::kind what, const copied_chunk& k, const std::byte* input,
+// All copies of a queue for one chunk, to or from every peer. input and output are the chunk's.
+result cuda_device_side::copy_chunk(copy_queue kind, const copied_chunk& k, const std::byte* input,
                                     const std::byte* output, cudaStream_t queue) const {
   const int ranks = static_cast<int>(peers_.size());
   const std::uint64_t half = map_.copy_stride / 2;
-  const bool takes = what == copied_operation::take_shares || what == copied_operation::take_results;
+  const bool takes = kind == copy_queue::take_shares || kind == copy_queue::take_results;
   if (takes && !windows_) return {};  // it is here
   for (int i = 1; i < ranks; ++i) {
     const int p = (rank_ + i) % ranks;
     if (takes) {
-      const bool shares = what == copied_operation::take_shares;
+      const bool shares = kind == copy_queue::take_shares;
       const std::uint64_t region = map_.copy_stride * static_cast<unsigned>(p) + (shares ? 0 : half);
       const std::byte* const from = windows_->workspace(rank_) + map_.copied_offset(k.number, 0) + region;
       XYL_TRY(copy_bytes(landed_at(k) + region, from, k.bytes_of(shares ? rank_ : p), queue));
-    } else if (what == copied_operation::send_shares) {
+    } else if (kind == copy_queue::send_shares) {
       XYL_TRY(copy_bytes(copied_at(p, k), input + k.begin_of(p), k.bytes_of(p), queue));
     } else {
       XYL_TRY(copy_bytes(copied_at(p, k) + half, output + k.begin_of(rank_), k.bytes_of(rank_), queue));
@@ -85,7 +85,7 @@ result cuda_device_side::all_reduce_by_copies(const void* send, void* recv, std:
   if (!sum.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   const unsigned element_bytes = facts_of(type)->bytes;
   const copied_message message = copied_message::cut(count * element_bytes, map_);
-  if (!copying_[0].up || count == 0 || message.chunks() > copy_step::most_chunks)
+  if (!copying_[0].streams[0] || count == 0 || message.chunks() > copy_step::most_chunks)
     return error(xylInternalError, "%llu elements cannot be moved by copy engines",
                  static_cast<unsigned long long>(count));
   // Everybody's headers, here and at the end.
@@ -102,7 +102,8 @@ result cuda_device_side::all_reduce_by_copies(const void* send, void* recv, std:
   auto* const output = static_cast<std::byte*>(recv);
 
   const auto enqueue = [&](const copied_operation& o) -> result {
-    const cudaStream_t queue = o.on == copy_queue::up ? queues.up : o.on == copy_queue::down ? queues.down : stream;
+    const cudaStream_t queue =
+        o.on == copy_queue::compute ? stream : queues.streams[static_cast<unsigned>(o.on) - 1];
     const copied_chunk k = message.chunk(o.chunk);
     copy_arguments arguments;
     switch (o.what) {
@@ -128,12 +129,13 @@ result cuda_device_side::all_reduce_by_copies(const void* send, void* recv, std:
         arguments.units_of_block = (units_of(units, blocks) + 7) / 8 * 8;
         return launch(computing, blocks, {.lanes = computing.most_lanes}, arguments, queue);
       }
-      default:
-        return copy_chunk(o.what, k, input + k.first, output + k.first, queue);
+      case copied_operation::copy:
+        return copy_chunk(o.on, k, input + k.first, output + k.first, queue);
     }
+    return {};
   };
   result enqueued;
-  for_each_copied_operation(message.chunks(), [&](const copied_operation& o) {
+  (void)for_each_copied_operation(message.chunks(), [&](const copied_operation& o) {
     enqueued = enqueue(o);
     return enqueued.ok();
   });

@@ -180,7 +180,7 @@ result cuda_device_side::connect(std::span<const device_handle> all, int rank,
     else
       XYL_TRY(open_peer(all[static_cast<std::size_t>(p)], p, peers_[static_cast<std::size_t>(p)]));
   }
-  if (all.size() == 1 || map_.copy_stride == 0 || !(windows_ || copies_) || copying_[0].up) return {};
+  if (all.size() == 1 || map_.copy_stride == 0 || !(windows_ || copies_) || copying_[0].streams[0]) return {};
   if (map_.bytes - map_.copies > map_.messages - map_.bulk)
     return error(xylInternalError,
                  "chunks for copy engines are larger than the staging memory that they are taken to");

@@ -4,17 +4,17 @@
 // block each, that tell the peers what has been copied or wait for what they have. A message is cut into chunks, a
 // chunk into a share for each rank; four chunks are on their way together, each in its own slot. For a chunk a rank
 //
-//   sends its part of each share to the share's owner          (up)       and tells it: copied_share
-//   awaits the same from all, and takes it                     (down)
-//   adds up its own share in rank order, into the output       (compute)
-//   sends the result to all                                    (up)       and tells them: copied_result
-//   awaits the other results, and takes them                   (down)
-//   stores them in the output                                  (compute)
+//   sends its part of each share to the share's owner, and tells it: copied_share
+//   awaits the same from all, and takes it
+//   adds up its own share in rank order, into the output
+//   sends the result to all, and tells them: copied_result
+//   awaits the other results, and takes them
+//   stores them in the output
 //
-// `up` and `down` are queues of copies and steps that run beside each other, and `compute` is where the caller's
-// own work is. To take is to copy from a workspace in host memory into the device's; where peers write straight
-// into the device's memory there is nothing to take. Only the computing steps touch the output, and none of them
-// does after something went wrong: what is copied lands in slots that no other protocol uses.
+// Sending and taking are copies, on queues of their own; to take is to copy from a workspace in host memory into
+// the device's, and where peers write straight into the device's memory there is nothing to take. Only the two
+// computing kernels touch the output, and neither does after something went wrong: what is copied lands in slots
+// that no other protocol uses.
 //
 // A call begins and ends with headers alone (a barrier). So whatever went before is over on all ranks when the
 // first copy begins, and everybody has taken everything when the call ends: slots are free at the beginning of each

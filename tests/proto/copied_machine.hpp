@@ -209,7 +209,7 @@ class copied_machine {
         }
         return true;
       }
-      default:
+      case copied_operation::copy:
         break;
     }
     for (int i = 1; i < plan_.ranks && healthy; ++i) {
@@ -217,13 +217,13 @@ class copied_machine {
       std::byte* const there = c.workspace[p] + map_.copied_offset(k.number, unsigned_of(r));
       const std::uint64_t region = map_.copy_stride * unsigned_of(p);
       const std::byte* const here = c.workspace[r] + map_.copied_offset(k.number, 0) + region;
-      if (q.what.what == copied_operation::send_shares)
+      if (q.what.on == copy_queue::send_shares)
         std::memcpy(there, c.input + k.first + k.begin_of(p), k.bytes_of(p));
-      else if (q.what.what == copied_operation::send_result)
+      else if (q.what.on == copy_queue::send_results)
         std::memcpy(there + half, c.output + k.first + k.begin_of(r), k.bytes_of(r));
-      else if (plan_.staged && q.what.what == copied_operation::take_shares)
+      else if (plan_.staged && q.what.on == copy_queue::take_shares)
         std::memcpy(landed(r, k) + region, here, k.bytes_of(r));
-      else if (plan_.staged && q.what.what == copied_operation::take_results)
+      else if (plan_.staged && q.what.on == copy_queue::take_results)
         std::memcpy(landed(r, k) + region + half, here + half, k.bytes_of(p));
     }
     return true;

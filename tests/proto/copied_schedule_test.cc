@@ -116,7 +116,7 @@ class model {
     } else if (e.what.what == copied_operation::mark) {
       d.marks[static_cast<unsigned>(e.what.where.index())] = e.mark;
     } else if (e.what.what != copied_operation::await_mark) {
-      move(r, e.what.what, e.what.chunk);
+      move(r, e.what);
     }
     ++d.next[q];
   }
@@ -135,28 +135,28 @@ class model {
     memory[at] = 0;
   }
 
-  void move(int r, copied_operation::kind what, std::uint64_t chunk) {
+  void move(int r, const copied_operation& o) {
     device& mine = ranks_[static_cast<unsigned>(r)];
-    if (what == copied_operation::send_result && mine.sums <= chunk)
-      wrong_ = "a result is sent before there is one";
-    if (what == copied_operation::reduce) mine.sums = chunk + 1;
+    const std::uint64_t chunk = o.chunk;
+    if (o.on == copy_queue::send_results && mine.sums <= chunk) wrong_ = "a result is sent before there is one";
+    if (o.what == copied_operation::reduce) mine.sums = chunk + 1;
     for (int p = 0; p < plan_.ranks; ++p) {
       if (p == r) continue;
       device& theirs = ranks_[static_cast<unsigned>(p)];
-      const bool result = what == copied_operation::send_result || what == copied_operation::take_results ||
-                          what == copied_operation::deliver;
-      switch (what) {
-        case copied_operation::send_shares:
-        case copied_operation::send_result:
+      const bool result = o.on == copy_queue::send_results || o.on == copy_queue::take_results ||
+                          o.what == copied_operation::deliver;
+      switch (o.on) {
+        case copy_queue::send_shares:
+        case copy_queue::send_results:
           put(plan_.staged ? theirs.window : theirs.landing, region_of(chunk, r, result), chunk);
           break;
-        case copied_operation::take_shares:
-        case copied_operation::take_results:
+        case copy_queue::take_shares:
+        case copy_queue::take_results:
           if (!plan_.staged) break;
           take(mine.window, region_of(chunk, p, result), chunk);
           put(mine.landing, region_of(chunk, p, result), chunk);
           break;
-        default:  // reduce and deliver
+        case copy_queue::compute:
           take(mine.landing, region_of(chunk, p, result), chunk);
       }
     }
@@ -188,15 +188,14 @@ TEST(copied_schedule, nobody_waits_for_ever_and_no_slot_is_written_too_early) {
 }
 
 TEST(copied_schedule, a_wait_that_is_left_out_is_missed) {
-  EXPECT_NE(first_wrong({3, 11, true, true, 0, copy_mark::sent}, 400).find("wait for each other"),
-            std::string::npos);
-  EXPECT_NE(first_wrong({3, 11, true, true, 0, copy_mark::result_sent}, 400).find("wait for each other"),
-            std::string::npos);
+  for (const int mark : {copy_mark::sent, copy_mark::result_sent})
+    EXPECT_NE(first_wrong({3, 11, true, true, 0, mark}, 400).find("wait for each other"), std::string::npos)
+        << mark;
+  for (const int mark : {copy_mark::taken, copy_mark::summed, copy_mark::result_sent, copy_mark::results_taken})
+    EXPECT_NE(first_wrong({3, 11, true, false, 0, mark}, 400), "") << mark;
   // Slots are kept apart by the order alone, and for fewer of them it is not enough.
   for (const bool staged : {false, true})
     EXPECT_NE(first_wrong({3, 11, staged, false, 0, -1, 3}, 400).find("is written over"), std::string::npos);
-  for (const int mark : {copy_mark::taken, copy_mark::summed, copy_mark::results_taken})
-    EXPECT_NE(first_wrong({3, 11, true, false, 0, mark}, 400), "") << mark;
 }
 
 }  // namespace
