@@ -12,9 +12,8 @@ namespace xyl {
 // spills. fixed_ranks: 2, 4, 8, or 0 for a kernel that takes any number. A block of the flagged forms holds 8192
 // elements of 16 bits, so that hardly any row needs a second one; 6144 where the number of ranks is no constant.
 constexpr unsigned most_fused_lanes(fused_form form, int fixed_ranks) {
-  if (!uses_packets(form)) return fixed_ranks != 0 ? 512 : 384;
-  // The lines of all peers are in flight together.
-  return form == fused_form::packet && (fixed_ranks == 2 || fixed_ranks == 4) ? 320 : 256;
+  // In packets the lines of all peers are in flight together.
+  return uses_packets(form) ? 256 : fixed_ranks != 0 ? 512 : 384;
 }
 constexpr unsigned fused_blocks_of_multiprocessor(fused_form form) { return uses_packets(form) ? 2 : 1; }
 // Pieces of a row that a lane holds at once.

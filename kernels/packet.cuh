@@ -22,7 +22,7 @@ struct packet_protocol {
 struct two_shot_packet_protocol {
   static XYL_FN constexpr bool is_grouped(int ranks) { return ranks != 2 && ranks != 4; }
   // Grouped: eight groups of one warp, or fewer of more, and a warp for the headers.
-  static constexpr unsigned lanes(int ranks) { return ranks == 2 ? 512 : ranks == 4 ? 384 : 288; }
+  static constexpr unsigned lanes(int ranks) { return ranks == 2 ? 448 : ranks == 4 ? 320 : 288; }
   template <class S, class Call, class R>
   static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
     if constexpr (is_grouped(R::ranks))

@@ -87,23 +87,29 @@ XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
   sent(s);
 
   bool good = join(s);
-  good = good && check_headers(s, c);
+  // A lane with more pieces than one would wait for its header beside the first alone.
+  bool with_headers = J == 1 && good && t.index < w.rows && units_bring_headers<F>(s, c);
+  good = good && (with_headers || check_headers(s, c));
   row_epilogue<S, Call, F, 1, J> epilogue(s, c, w, t, F{});
   bool any = false;
   for (unsigned row = t.index; row < w.rows; row += t.teams) {
     const std::uint64_t token = w.first + row;
-    if (!keep || any) in.load(s, w, t, token, true);
+    const bool is_first = keep && row == t.index;
+    if (!is_first) in.load(s, w, t, token, true);
     float x[J][E];
-    for_each_piece<J>(s, t, [&](int j, unsigned v) {
-      if (!good) return;
-      const std::uint64_t own = keep && row == t.index ? first[keep ? j : 0] : addend<F, 1>(s, w, token, v).word[0];
-      if constexpr (F::ranks != 0) {
-        good = reduce_packets<F::ranks, false>(s, c, F{}, 0, F::ranks, line_of(row, v), own, x[j]);
-      } else {
-        for (int p = 0; p < ranks && good; p += packet_batch)
-          good = reduce_packets<packet_batch, false>(s, c, F{}, p, ranks, line_of(row, v), own, x[j]);
-      }
-    });
+    const auto sum = [&](int j, unsigned v, bool has_data) {
+      const std::uint64_t own = !has_data  ? 0
+                                : is_first ? first[keep ? j : 0]
+                                           : addend<F, 1>(s, w, token, v).word[0];
+      good = reduce_unit(s, c, F{}, with_headers, good, has_data, line_of(row, v), own, x[j]);
+    };
+    if constexpr (J == 1) {
+      const unsigned v = t.begin + s.lane();
+      sum(0, v, v < t.end);
+    } else {
+      for_each_piece<J>(s, t, [&](int j, unsigned v) { sum(j, v, true); });
+    }
+    with_headers = false;
     if (good && !any) received(s);
     any = true;
     good = epilogue.finish({row, token}, row_stage::sum, in, good, x);

@@ -137,7 +137,11 @@ XYL_FN bool block(S& s, const Call& c, const fused_work& w) {
   sent(s);
 
   bool good = join(s);
-  good = good && check_headers(s, c);
+  // Eight peers' lines at once leave no registers for the quantiser.
+  constexpr bool in_batches = F::quantises && F::ranks > packet_batch;
+  bool with_headers = J == 1 && !in_batches && good && t.index < w.rows && at_shares.find(c.rank, t.index, token) &&
+                      units_bring_headers<F>(s, c);
+  good = good && (with_headers || check_headers(s, c));
   row_epilogue<S, Call, F, 1, J> epilogue(s, c, w, t, F{});
   bool agreed = false;
   for (unsigned k = t.index; k < w.rows; k += t.teams) {
@@ -145,14 +149,25 @@ XYL_FN bool block(S& s, const Call& c, const fused_work& w) {
     const bool is_first = keep && k == t.index;
     if (!is_first) in.load(s, w, t, token, true);
     float x[J][E];
-    for_each_piece<J>(s, t, [&](int j, unsigned v) {
-      if (!good) return;
-      const std::uint64_t own = is_first ? first[keep ? j : 0] : addend<F, 1>(s, w, token, v).word[0];
-      // Eight peers' lines at once leave no registers for the quantiser.
-      constexpr int batch = F::ranks == 0 || (F::ranks > packet_batch && F::quantises) ? packet_batch : F::ranks;
-      for (int p = 0; p < ranks && good; p += batch)
-        good = reduce_packets<batch, false>(s, c, F{}, p, ranks, at_shares.scattered(k, v), own, x[j]);
-    });
+    const auto sum = [&](int j, unsigned v, bool has_data) {
+      const std::uint64_t own = !has_data  ? 0
+                                : is_first ? first[keep ? j : 0]
+                                           : addend<F, 1>(s, w, token, v).word[0];
+      if constexpr (in_batches) {
+        for (int p = 0; p < F::ranks && good && has_data; p += packet_batch)
+          good =
+              reduce_packets<packet_batch, false>(s, c, F{}, p, ranks, true, at_shares.scattered(k, v), own, x[j]);
+      } else {
+        good = reduce_unit(s, c, F{}, with_headers, good, has_data, at_shares.scattered(k, v), own, x[j]);
+      }
+    };
+    if constexpr (J == 1) {
+      const unsigned v = t.begin + s.lane();
+      sum(0, v, v < t.end);
+    } else {
+      for_each_piece<J>(s, t, [&](int j, unsigned v) { sum(j, v, true); });
+    }
+    with_headers = false;
     row_place place{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(c.rank), token};
     place.sent = row_sent::as_packets;
     place.wire = at_shares.gathered(k, 0, 0);

@@ -145,7 +145,8 @@ class fused_device {
     shape.blocks = static_cast<unsigned>(
                        std::clamp<std::uint64_t>(teams, 1, limits.blocks[static_cast<int>(wish.form)] / w.split)) *
                    w.split;
-    shape.lanes = std::min(std::min(w.pieces_of_block, (pieces + 31) / 32 * 32) + 32, most_lanes);
+    const unsigned warp_for_headers = uses_packets(wish.form) && fixed != 0 && element_bytes != 4 && !w.experts ? 0 : 32;
+    shape.lanes = std::min(std::min(w.pieces_of_block, (pieces + 31) / 32 * 32) + warp_for_headers, most_lanes);
     return shape.rows > 0;
   }
 
