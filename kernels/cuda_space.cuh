@@ -10,8 +10,8 @@
 // forget what its first-level cache held. Never is such memory read through the non-coherent path; nothing here is
 // __restrict__.
 //
-// Kernels never trap and never wait for ever. A wait that goes on looks at the poison word in this rank's device
-// memory every `polls_per_look` polls; that costs nothing worth mentioning. Host memory is a trip over PCIe, so
+// Kernels never trap and never wait for ever. A wait that goes on looks at the poison word in this rank's
+// workspace every `polls_per_look` polls; that costs nothing worth mentioning. Host memory is a trip over PCIe, so
 // only one lane of a block at a time looks there, every 20 us after the first 100.
 #pragma once
 
@@ -45,7 +45,7 @@ struct wrong {
     return *reinterpret_cast<control_block*>(given.what.workspace[rank]);
   }
   __device__ __forceinline__ control_block& control() const { return control(given.what.rank); }
-  // The turn and the recorder are in this one.
+  // The turn and the recorder are in this one, and what is known here of poison: a launch begins with it.
   __device__ __forceinline__ control_block& own() const {
     return *reinterpret_cast<control_block*>(given.what.own);
   }
@@ -68,6 +68,7 @@ struct wrong {
     if (poison::concerns(aborted, self.epoch, true)) {
       // From the host alone; the other blocks and the launches behind this one see it here.
       poison_word(&self.control().poisoned.word, aborted);
+      poison_word(&self.own().poisoned.word, aborted);
       return over;
     }
     if (now - since < self.given.deadline_ns) return since;
@@ -75,10 +76,11 @@ struct wrong {
     return over;
   }
 
-  // Poison that a peer wrote into device memory becomes visible to this rank's host. What the host knows already
-  // stays.
+  // Poison that a peer wrote into this rank's workspace becomes visible to its host, and to its launches. What the
+  // host knows already stays.
   static __device__ __noinline__ void pass_on(const wrong self, std::uint64_t poisoned) {
     if (atomicExch(&self.state.passed_on, 1u) != 0) return;  // one lane is enough
+    poison_word(&self.own().poisoned.word, poisoned);
     poison_word(&self.given.host_control->poisoned.word, poisoned);
   }
 
@@ -111,6 +113,7 @@ struct wrong {
     // host that finds it finds the record complete.
     machine::store_release(&record.state, 2u);
     const std::uint64_t poisoned = poison::pack(code, w.peer, self.epoch, true);
+    poison_word(&self.own().poisoned.word, poisoned);
     poison_word(&self.given.host_control->poisoned.word, poisoned);
 #pragma unroll 1
     for (int i = 0; i < self.given.what.ranks; ++i) poison_word(&self.control(i).poisoned.word, poisoned);
@@ -151,7 +154,7 @@ class cuda_space {
   __device__ __forceinline__ void begin_early() {
     machine::await_earlier_launches();
     word_ = machine::load_turn(&faults().own().call.turn);
-    poisoned_ = machine::load_relaxed(&control().poisoned.word);
+    poisoned_ = machine::load_relaxed(&faults().own().poisoned.word);
     epoch_ = turn::epoch(word_);
     if (threadIdx.x == 0) {
       state_.passed_on = 0;
@@ -166,7 +169,7 @@ class cuda_space {
       state_.passed_on = 0;
       state_.next_host_look = 0;
     }
-    return __syncthreads_or(machine::load_relaxed(&control().poisoned.word) != 0) == 0;
+    return __syncthreads_or(machine::load_relaxed(&faults().own().poisoned.word) != 0) == 0;
   }
 
   // The second: the block enters, and its lanes agree.
