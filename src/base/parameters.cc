@@ -142,6 +142,14 @@ constexpr parameter_info table[] = {
      [](std::string_view text, parameters& out) {
        return store_choice(text, std::array{"auto", "never"}, [&](int at) { out.use_gpu = at == 0; });
      }},
+    {"XYLEM_P2P", "choice", "auto", "", "auto, 0 or 1",
+     "Whether GPUs write straight into each other's memory: auto: where every one can, else all meet in host "
+     "memory; "
+     "0: in host memory; 1: straight, or device memory cannot be used.",
+     [](std::string_view text, parameters& out) {
+       return store_choice(text, std::array{"auto", "0", "1"},
+                           [&](int at) { out.peer_to_peer = static_cast<peer_to_peer_use>(at); });
+     }},
     {"XYLEM_PACKET_BYTES", "size", "chosen by the library", "bytes", size_allowed,
      "Messages up to this size use the packet algorithm.",
      [](std::string_view text, parameters& out) { return store_size(text, out.packet_bytes); }},
@@ -152,6 +160,9 @@ constexpr parameter_info table[] = {
      "Fused allreduces of this size or more (tokens x hidden, in bytes) on a GPU make the norms in a second "
      "launch.",
      [](std::string_view text, parameters& out) { return store_size(text, out.two_step_bytes); }},
+    {"XYLEM_COPY_ENGINE_BYTES", "size", "chosen by the library", "bytes", size_allowed,
+     "Allreduces on GPUs from this size on are moved by the GPUs' copy engines, which leaves multiprocessors free.",
+     [](std::string_view text, parameters& out) { return store_size(text, out.copy_engine_bytes); }},
     {"XYLEM_MAX_BLOCKS", "count", "chosen by occupancy", "blocks", "a whole number from 1 to 64",
      "The most thread blocks that a kernel is launched with.", store_max_blocks},
     {"XYLEM_OVERLAP", "choice", "auto", "", "auto, none, late or early",

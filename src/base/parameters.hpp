@@ -34,6 +34,9 @@ enum class single_copy_use : std::uint8_t { automatic, always, never };
 
 // Whether, and how, ranks read each other's buffers where they lie.
 enum class pull_use : std::uint8_t { automatic, never, one_shot, two_shot, staged };
+// Whether GPUs write into each other's memory: where all of them can, not at all (they meet in host memory), or,
+// else an error, all of them.
+enum class peer_to_peer_use : std::uint8_t { automatic, never, always };
 
 struct parameters {
   log_level debug = log_level::warn;
@@ -41,9 +44,11 @@ struct parameters {
   std::int64_t timeout_warning_ns = 10'000'000'000;  // 0: never
   std::optional<algorithm> forced_algorithm;
   bool use_gpu = true;
+  peer_to_peer_use peer_to_peer = peer_to_peer_use::automatic;
   std::optional<std::uint64_t> packet_bytes;
   std::optional<std::uint64_t> two_step_bytes;
   std::optional<std::uint64_t> one_shot_bytes;
+  std::optional<std::uint64_t> copy_engine_bytes;  // 0: never
   std::optional<int> max_blocks;
   launch_overlap overlap = launch_overlap::automatic;
   std::optional<sync_path> forced_sync;

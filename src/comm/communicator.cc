@@ -132,6 +132,8 @@ communicator::~communicator() {
       if (w) close_window(*w);
     device_->disconnect();
   }
+  // Told before this process can end: nobody is to take that for a death.
+  if (staging_) staging_->depart();
   if (peers_) retire(std::move(peers_), std::move(device_));
 }
 

@@ -37,6 +37,13 @@ namespace xyl {
 struct fused_request;
 struct window_offer;
 
+// What ranks tell each other before they make a device half.
+struct device_wish {
+  std::int32_t device;        // a CUDA device, or -1
+  std::int32_t peer_to_peer;  // peer_to_peer_use
+  std::int32_t copies;        // 1: copy engines are to move long messages wherever workspaces lie
+};
+
 class communicator {
  public:
   // Collective over the ranks; every rank learns of another's failure.
@@ -97,6 +104,8 @@ class communicator {
   result choose_polls();
   result connect_host(const layout& map);
   result connect_device(std::optional<int> wanted);
+  result try_device(bool staged, result& verdict);
+  result make_staging();
   result find_out_about_reading();
   // See communicator_plan.cc.
   result settle_sync_paths(bool is_shared, result& agreed);
@@ -126,6 +135,7 @@ class communicator {
   const std::byte* scaled(const chosen_operation& op, const std::byte* input, std::uint64_t stride, int pieces,
                           std::uint64_t elements);
   result reduce_device(const request& r, const chosen_operation& op);
+  result all_reduce_by_copies(const request& r, unsigned element_bytes, const call_record& record);
   result move_device(const request& r);
   result transfer_host(std::span<const request> all);
   transfer host_transfer_of(const request& r, const call_record& record) const;
@@ -158,7 +168,7 @@ class communicator {
   std::uint64_t selection_hash_ = 0;
   // Room for exchanges, there before the first of them: a rank without memory must still come to the others.
   std::vector<agreed_choice> all_choices_;
-  std::vector<std::int32_t> devices_;
+  std::vector<device_wish> devices_;
   std::vector<host_facts> hosts_;
   std::vector<device_handle> device_handles_;  // empty without devices
   ring_seat seat_;                             // in the plan's ring
@@ -177,7 +187,10 @@ class communicator {
   int device_number_ = -1;
   bool on_one_gpu_ = false;  // all ranks' devices are the same
   std::string no_device_reason_;
+  bool is_staged_ = false;  // GPUs meet in host memory
+  std::string staging_reason_;
   device_memory_check device_memory_;
+  std::shared_ptr<peer_group> staging_;  // the host memory where they do
   std::unique_ptr<device_side> device_;
   fused_limits fused_limits_;  // of all ranks' devices
   sync_decision sync_;         // how they synchronise

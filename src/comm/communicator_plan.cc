@@ -27,6 +27,8 @@ result communicator::make_choice(agreed_choice& mine) {
   in.max_blocks = selection_.max_blocks;
   in.max_pull_blocks = std::max(1u, selection_.max_pull_blocks);
   in.can_read = reading_.allowed();
+  in.is_staged = is_staged_;
+  in.staging_reason = staging_reason_;
   in.patience = patience;
   in.cache_folder = user_cache_folder();
   if (device_) {

@@ -115,6 +115,15 @@ json in_use(const selection& s, const selection::limits& of) {
           {"registered_from_bytes", of.pull_bytes == UINT64_MAX ? json(nullptr) : json(of.pull_bytes)}};
 }
 
+json paths_of(const described_choice& d) {
+  if (d.in.devices.empty()) return nullptr;
+  const bool staged = d.in.is_staged;
+  const std::uint64_t copied = d.choice.copy_engine_bytes;
+  return {{"copy_engine_bytes", copied == UINT64_MAX ? json(nullptr) : json(copied)},
+          {"workspaces", staged ? "host memory" : "device memory"},
+          {"because", staged ? d.in.staging_reason : "every GPU reaches the memory of every other"}};
+}
+
 std::string sizes_text(const selection& s, const selection::limits& of) {
   std::string text;
   for (const selection::range& r : s.ranges_of(of)) {
@@ -188,6 +197,7 @@ std::string describe(const described_choice& d) {
                 {"links", links_of(d)},
                 {"host_memory", in_use(d.choice, d.choice.host)},
                 {"device_memory", on_devices ? in_use(d.choice, d.choice.device) : json(nullptr)},
+                {"device_paths", paths_of(d)},
                 {"most_blocks", d.choice.max_blocks},
                 {"synchronisation", synchronisation_of(d)},
                 {"plan", std::move(plan)},
@@ -202,8 +212,9 @@ std::string line_of(const described_choice& d) {
     std::vector<std::string> distinct;
     for (const topo::rank_place& p : d.plan.places)
       if (std::find(distinct.begin(), distinct.end(), p.gpu) == distinct.end()) distinct.push_back(p.gpu);
-    text += format_text(" on %zu GPU%s, known from %s; allreduce on devices: %s", distinct.size(),
+    text += format_text(" on %zu GPU%s, known from %s%s; allreduce on devices: %s", distinct.size(),
                         distinct.size() == 1 ? "" : "s", d.machine.from.c_str(),
+                        d.in.is_staged ? ", meeting in host memory" : "",
                         sizes_text(d.choice, d.choice.device).c_str());
     if (d.in.sync != nullptr) text += "; " + sync_text(d.in.sync->choice);
   } else {

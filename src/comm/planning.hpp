@@ -32,6 +32,8 @@ struct planning_input {
   const parameters& wishes;
   std::span<const host_facts> hosts;       // by rank
   std::span<const device_handle> devices;  // by rank; empty: none
+  bool is_staged = false;                  // GPUs meet in host memory, because of
+  std::string staging_reason{};            // this
   layout device_map{};
   const sync_decision* sync = nullptr;           // with devices: how they synchronise
   unsigned max_blocks = 0;                       // co-resident on all devices; 0 without

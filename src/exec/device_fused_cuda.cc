@@ -102,7 +102,7 @@ result cuda_device_side::fused_rows(const fused_work& work, xylDataType_t type, 
   arguments.work.split = 1;
   arguments.work.is_clustered = false;
   const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(work.tokens, most_blocks_of_rows));
-  XYL_TRY(launch_alone(k, blocks, shape, arguments, stream, overlap_));
+  XYL_TRY(launch_alone(k, blocks, shape, arguments, stream, sync_.packet_overlap));
   return order_.after(stream);
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The device half of a communicator: this rank's workspace in device memory, the peers' workspaces as this rank's
-// device reaches them, and the launches. No CUDA type appears here; a build without CUDA, or a machine without a
-// driver, has no device (current_device() is -1) and never creates one.
+// The device half of a communicator: this rank's workspace, the peers' workspaces as this rank's device reaches
+// them, and the launches. Workspaces lie in device memory, or, where devices cannot reach each other's, in host
+// memory that all ranks map; then what a rank alone uses still lies in its device's memory. No CUDA type appears
+// here; a build without CUDA, or a machine without a driver, has no device (current_device() is -1) and never
+// creates one.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +17,7 @@
 #include "exec/device_trial.hpp"
 #include "exec/device_memory.hpp"
 #include "exec/host_scale.hpp"
+#include "peer/peer_group.hpp"
 #include "proto/algorithm.hpp"
 #include "proto/call.hpp"
 #include "proto/forms.hpp"
@@ -92,14 +95,18 @@ class device_side {
 
   // Allocates and clears the workspace. host_control is the first `host_bytes` (whole pages) of this rank's host
   // workspace, a control_block: kernels read its poison and write its give_up_record there. deadline_ns: how long a
-  // wait may last.
+  // wait may last. copies: whether the device's memory, too, has the part of the layout that copy engines write.
   static result create(int device, const layout& map, std::byte* host_control, std::size_t host_bytes,
-                       std::int64_t deadline_ns, std::unique_ptr<device_side>& out);
+                       std::int64_t deadline_ns, bool copies, std::unique_ptr<device_side>& out);
 
   virtual const device_handle& handle() const = 0;
   // Maps the workspaces of all ranks (handles in rank order). Fails, naming the peer, where memory cannot be
-  // reached.
-  virtual result connect(std::span<const device_handle> all, int rank) = 0;
+  // reached. windows: if set, the workspaces are this host memory (of map().bytes, zeroed), not that of the
+  // devices.
+  virtual result connect(std::span<const device_handle> all, int rank,
+                         std::shared_ptr<const peer_group> windows = {}) = 0;
+  // After disconnect() of all ranks: the workspace and what this rank counted is again as create() left it.
+  virtual result reset() = 0;
 
   // Self-tests of sync paths, after connect(). All ranks prepare before any of them tries.
   virtual result prepare_trials() = 0;
@@ -121,7 +128,11 @@ class device_side {
   // enqueued on another stream.
   virtual result all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count,
                             const call_record& record, xylStream_t stream) = 0;
-  // The same for other collectives; movements of 0 bytes are barriers.
+  // A whole call in all its chunks, moved by copy engines, which leaves multiprocessors free. Only where the
+  // workspaces have room for it (layout::copies): in host memory, or in the devices' if create() was told so.
+  virtual result all_reduce_by_copies(const void* send, void* recv, std::uint64_t count, const call_record& record,
+                                      xylStream_t stream) = 0;
+  // The same as all_reduce() for other collectives; movements of 0 bytes are barriers.
   virtual result reduce(const device_reduce& how, const void* send, void* recv, std::uint64_t count,
                         const call_record& record, xylStream_t stream) = 0;
   virtual result move(const device_move& how, const void* send, void* recv, const call_record& record,

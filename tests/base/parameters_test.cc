@@ -95,6 +95,11 @@ TEST(parameters, sizes_blocks_and_choices) {
   EXPECT_EQ(read_good({"XYLEM_MAX_BLOCKS=64"}).max_blocks, 64);
   EXPECT_FALSE(read_good({"XYLEM_GPU=never"}).use_gpu);
   EXPECT_TRUE(read_good({"XYLEM_GPU=auto"}).use_gpu);
+  EXPECT_EQ(read_good({"XYLEM_P2P=auto"}).peer_to_peer, peer_to_peer_use::automatic);
+  EXPECT_EQ(read_good({"XYLEM_P2P=0"}).peer_to_peer, peer_to_peer_use::never);
+  EXPECT_EQ(read_good({"XYLEM_P2P=1"}).peer_to_peer, peer_to_peer_use::always);
+  EXPECT_EQ(read_good({"XYLEM_COPY_ENGINE_BYTES=4M"}).copy_engine_bytes, 4u << 20);
+  EXPECT_EQ(read_good({"XYLEM_COPY_ENGINE_BYTES=0"}).copy_engine_bytes, 0u);
   EXPECT_TRUE(read_good({"XYLEM_DETERMINISTIC=1"}).deterministic);
   EXPECT_FALSE(read_good({"XYLEM_DETERMINISTIC=0"}).deterministic);
   EXPECT_EQ(read_good({"XYLEM_OVERLAP=auto"}).overlap, launch_overlap::automatic);
@@ -136,6 +141,8 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_TIMEOUT_WARNING", {"0.001", "86401", "never"}},
       {"XYLEM_ALGO", {"tree", "one-shot", "0"}},
       {"XYLEM_GPU", {"0", "always"}},
+      {"XYLEM_P2P", {"2", "never", "yes"}},
+      {"XYLEM_COPY_ENGINE_BYTES", {"4KB", "-1", "1025G"}},
       {"XYLEM_PACKET_BYTES", {"4KB", "1.5K", "1025G", "99999999999999999999"}},
       {"XYLEM_ONESHOT_BYTES", {"4 K", "1T"}},
       {"XYLEM_MAX_BLOCKS", {"0", "65", "1k", "4294967297"}},

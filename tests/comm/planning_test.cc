@@ -350,5 +350,26 @@ TEST_F(planning, garbled_choices_are_not_plausible) {
   EXPECT_NE(bad.choice.hash(), p.agreed.choice.hash()) << "calls of ranks with different plans must differ";
 }
 
+// No model and no cache knows this path; variables still count.
+TEST_F(planning, gpus_that_meet_in_host_memory_get_thresholds_of_their_own_and_say_why) {
+  made_ranks ranks(topo::test::one_switch(2), {0, 1});
+  planning_input in = ranks.input();
+  in.is_staged = true;
+  in.staging_reason = "rank 1: device 1 cannot map the workspace of rank 0";
+  planned p;
+  ASSERT_TRUE(make_choice(in, p).ok());
+  EXPECT_EQ(p.agreed.choice.device.from, selection::origin::staged);
+  EXPECT_TRUE(p.agreed.plausible(2));
+  const json d = json::parse(p.description);
+  EXPECT_EQ(d["device_paths"]["workspaces"], "host memory");
+  EXPECT_EQ(d["device_paths"]["because"], in.staging_reason);
+  EXPECT_EQ(d["device_paths"]["copy_engine_bytes"], p.agreed.choice.copy_engine_bytes);
+  EXPECT_NE(p.line.find("meeting in host memory"), std::string::npos) << p.line;
+  EXPECT_EQ(json::parse(ranks.decide().description)["device_paths"]["workspaces"], "device memory");
+  ranks.wishes.packet_bytes = 100;
+  ASSERT_TRUE(make_choice(in, p).ok());
+  EXPECT_EQ(p.agreed.choice.device.from, selection::origin::variable);
+}
+
 }  // namespace
 }  // namespace xyl

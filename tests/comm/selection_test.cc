@@ -80,6 +80,26 @@ TEST(selection, thresholds_of_the_environment_are_kept_and_force_wins) {
   EXPECT_EQ(s.choose(s.host, 1), algorithm::one_shot) << "a rank alone has no peer to wait for";
 }
 
+TEST(selection, copy_engines_move_long_messages_where_devices_meet_in_host_memory_or_somebody_says_so) {
+  parameters p;
+  const selection straight = selection::defaults(2, p, 16), staged = selection::defaults(2, p, 16, false, true);
+  EXPECT_EQ(straight.copy_engine_bytes, UINT64_MAX);
+  EXPECT_LT(staged.copy_engine_bytes, UINT64_MAX);
+  EXPECT_EQ(staged.device.from, selection::origin::staged);
+  EXPECT_TRUE(staged.plausible(2));
+  EXPECT_NE(straight.hash(), staged.hash());
+  EXPECT_EQ(selection::defaults(1, p, 16, false, true).copy_engine_bytes, UINT64_MAX);
+  EXPECT_LE(staged.device.packet_bytes, straight.device.packet_bytes)
+      << "packets are twice the bytes, and the link is slower";
+  p.copy_engine_bytes = 1 << 20;
+  EXPECT_EQ(selection::defaults(2, p, 16).copy_engine_bytes, 1u << 20);
+  p.copy_engine_bytes = 0;
+  EXPECT_EQ(selection::defaults(2, p, 16, false, true).copy_engine_bytes, UINT64_MAX);
+  p.copy_engine_bytes = 1 << 20;
+  p.forced_algorithm = algorithm::ring;
+  EXPECT_EQ(selection::defaults(2, p, 16, false, true).copy_engine_bytes, UINT64_MAX);
+}
+
 TEST(selection, blocks_never_exceed_what_is_co_resident) {
   parameters p;
   for (unsigned most : {1u, 16u, 64u}) {

@@ -52,7 +52,8 @@ TEST(layout, regions_are_disjoint_aligned_and_inside) {
     for (const unsigned blocks : {1u, 3u, 32u})
       for (const std::uint64_t packet_bytes : {0ull, 1ull, 1000ull, 65536ull, 2097152ull})
         for (const std::uint64_t bulk_bytes : {4096ull, 100'000ull, 8388608ull}) {
-          const layout l = layout::make(ranks, blocks, packet_bytes, bulk_bytes, packet_bytes, 4 + blocks % 2);
+          const layout l =
+              layout::make(ranks, blocks, packet_bytes, bulk_bytes, packet_bytes, 4 + blocks % 2, packet_bytes * 3);
           std::vector<region> regions{{0, sizeof(control_block)}};
           for (int f = 0; f <= static_cast<int>(flag_family::ring); ++f) {
             const auto family = static_cast<flag_family>(f);
@@ -115,6 +116,14 @@ TEST(layout, regions_are_disjoint_aligned_and_inside) {
               }
             }
           }
+          for (unsigned chunk = 0; chunk < layout::copy_slots && l.copy_stride > 0; ++chunk)
+            for (unsigned source = 0; source < ranks; ++source) {
+              const std::uint64_t at = l.copied_offset(chunk, source);
+              ASSERT_EQ(at % 256, 0u);
+              ASSERT_EQ(at, l.copied_offset(chunk + 3 * layout::copy_slots, source));
+              regions.push_back({at, at + l.copy_stride});
+            }
+          ASSERT_LE(layout::copy_slots * ranks * l.copy_stride, packet_bytes * 3);
           ASSERT_NO_FATAL_FAILURE(expect_disjoint(regions, l.bytes));
           ASSERT_EQ(l.bytes % 4096, 0u);
           // Of packets half is payload.

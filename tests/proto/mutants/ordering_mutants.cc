@@ -11,6 +11,7 @@
 
 #include "exec/trial_machine.hpp"
 #include "proto/collective_machine.hpp"
+#include "proto/copied_machine.hpp"
 #include "proto/fused_machine.hpp"
 #include "proto/mutants/faulty_space.hpp"
 #include "proto/pull_machine.hpp"
@@ -143,6 +144,27 @@ int run(pull_way how, std::uint64_t seed) {
   if constexpr (Fault == ordering_fault::none) {
     const std::string wrong = good ? machine.check() : "a rank gave up";
     if (!wrong.empty()) std::fprintf(stderr, "%s\n", wrong.c_str());
+    return wrong.empty() ? 0 : 1;
+  }
+  return 0;
+}
+
+// What copy engines move, in as many chunks as it takes for slots to be used again.
+struct copied_calls {};
+constexpr std::string_view copied_name = "copied";
+
+template <ordering_fault Fault>
+int run(copied_calls, std::uint64_t seed) {
+  copied_case p;
+  p.ranks = 2 + static_cast<int>(seed % 2);
+  p.staged = seed % 4 < 2;
+  p.seed = seed;
+  p.deadline = std::chrono::seconds(10);
+  copied_machine<faulty_space<Fault>, float_sum_only> machine(p);
+  const bool good = machine.run({{0, 2000, false, 0}, {0, 0, false, 0}, {0, 700, true, 0}});
+  if constexpr (Fault == ordering_fault::none) {
+    const std::string wrong = good ? machine.check() : "a rank gave up";
+    if (!wrong.empty()) std::fprintf(stderr, "%s\n", wrong.c_str());
     return !wrong.empty();
   }
   return 0;
@@ -170,6 +192,7 @@ bool applies(std::string_view fault, std::string_view how) {
     return fault != "no_credit" && (is_staged || fault != "early_reuse");
   }
   if (fault == "relaxed_last_out") return false;
+  if (how == copied_name) return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await";
   const bool is_pair = how == form_names[static_cast<int>(form::shift)];
   const bool is_single_copy = how == form_names[static_cast<int>(form::single_copy)];
   if (fault == "no_credit") return is_pair;
@@ -225,6 +248,7 @@ int run_named(std::string_view fault, std::string_view how_name, std::uint64_t s
     if (how_name == form_names[static_cast<int>(f)]) return run_fault(fault, f, seed);
   for (const pull_way p : mutated_pulls)
     if (how_name == pull_names[static_cast<int>(p)]) return run_fault(fault, p, seed);
+  if (how_name == copied_name && applies(fault, how_name)) return run_fault(fault, copied_calls(), seed);
   if (how_name == fused_name && applies(fault, how_name)) return run_fault(fault, fused_rows(), seed);
   if (how_name == trial_name && (fault == "none" || fault == "relaxed_post")) return run_trial(fault, seed);
   return 2;
@@ -242,6 +266,7 @@ void list() {
     for (const pull_way p : mutated_pulls)
       if (const std::string_view how = pull_names[static_cast<int>(p)]; applies(fault, how))
         std::printf("%s %s\n", fault.data(), how.data());
+    if (applies(fault, copied_name)) std::printf("%s %s\n", fault.data(), copied_name.data());
     if (applies(fault, fused_name)) std::printf("%s %s\n", fault.data(), fused_name.data());
   }
 }
