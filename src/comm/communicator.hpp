@@ -91,11 +91,21 @@ class communicator {
   result connect_host(const layout& map);
   result connect_device(std::optional<int> wanted);
   result find_out_about_reading();
+  result probe_host_memory();
   // See communicator_plan.cc.
   result agree_on_selection();
+  result agree_once(bool& measure);
+  planning_input planning_facts();
   result make_choice(agreed_choice& mine);
   result accept(const agreed_choice& agreed);
   result share_description();
+  void keep_tuning();
+  // Collective. See communicator_probe.cc: why the links must not be used, if so.
+  result probe_links(result& verdict);
+  void keep_probe(const probe_decision& decision, const planning_input& in);
+  // Collective. See communicator_tune.cc.
+  result measure_thresholds(topo::tuning& out);
+  result time_calls(const request& r, int calls, std::int64_t& ns);
 
   void begin_host_call(const request& r, int operation);
   result reduce_host(const request& r, const chosen_operation& op);
@@ -138,6 +148,10 @@ class communicator {
   std::vector<device_handle> device_handles_;  // empty without devices
   ring_seat seat_;                             // in the plan's ring
   std::string description_;                    // of all ranks; see description.hpp
+  std::optional<topo::probe_report> probe_;    // of all ranks' links; one of an earlier time on rank 0 alone
+  std::string probe_note_;                     // what else there is to say of it; on rank 0
+  std::optional<topo::tuning> tuned_;          // measured thresholds
+  topo::tuning_key tuning_key_;                // on rank 0
   reading_proof reading_;
   int polls_before_yielding_ = wait_limits{}.polls_before_yielding;
 

@@ -87,8 +87,10 @@ result communicator::connect_device(std::optional<int> wanted) {
   std::vector<device_handle>& handles = device_handles_;
   if (agreed.ok()) {
     XYL_TRY(peers_->exchange(&device_->handle(), handles.data(), sizeof(device_handle)));
-    agreed = peers_->agree(device_->connect(handles, rank_));
+    // Before anything is written over a link, it is proven in another process.
+    XYL_TRY(probe_links(agreed));
   }
+  if (agreed.ok()) agreed = peers_->agree(device_->connect(handles, rank_));
   if (agreed.ok()) {
     const std::vector<int> sharing = ranks_on_same_gpu(handles);
     selection_.max_blocks = co_resident_blocks(handles, sharing);

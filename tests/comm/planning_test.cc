@@ -260,7 +260,7 @@ TEST_F(planning, what_was_measured_on_this_machine_wins_over_the_model) {
   made_ranks ranks = interleaved();
   planning_input in = ranks.input();
   in.cache_folder = folder_;
-  const topo::tuning_key key = topo::key_of(topo::test::switched({4, 4}, {0, 1}), "");
+  const topo::tuning_key key = tuning_key_of(in, topo::key_of(topo::test::switched({4, 4}, {0, 1}), ""));
   const std::string path = folder_ + "/" + topo::file_name_of(key);
   planned p;
   ASSERT_TRUE(make_choice(in, p).ok());
