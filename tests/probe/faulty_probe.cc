@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// xylem-probe over host memory with a fault planted in the links of one rank: FAULTY_PROBE=FAULT:FROM[:TO]. What a
+// xylem-probe with a fault planted in the links of one rank: FAULTY_PROBE=FAULT:FROM[:TO]. What a
 // machine does wrong is done here by the helper, so that everything behind it can be tested without such a machine.
 #include <unistd.h>
 
@@ -78,12 +78,14 @@ class faulty_link final : public link {
   int rank_ = -1;
 };
 
-result make_faulty(const topo::probe_setup&, std::unique_ptr<link>& out) {
-  out = std::make_unique<faulty_link>(make_host_link());
+result make_faulty(const topo::probe_setup& about, std::unique_ptr<link>& out) {
+  std::unique_ptr<link> good;
+  XYL_TRY(make_link(about, good));
+  out = std::make_unique<faulty_link>(std::move(good));
   return {};
 }
 
 }  // namespace
 }  // namespace xyl::probe
 
-int main(int argc, char** argv) { return xyl::probe::helper_main(argc, argv, xyl::probe::make_faulty); }
+int main(int argc, char** argv) { ::_exit(xyl::probe::helper_main(argc, argv, xyl::probe::make_faulty)); }
