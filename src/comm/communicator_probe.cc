@@ -75,6 +75,9 @@ result communicator::probe_links(result& verdict) {
 // What cannot be kept is measured again next time.
 void communicator::keep_probe(const probe_decision& decision, const planning_input& in) {
   log_line(log_level::info, rank_, "links probed in %.2f s", probe_->seconds);
+  // Without a graph they go by the numbers alone; the description says what comes of the graph's.
+  for (const topo::finding& f : topo::find_probed_advice(*probe_, {}))
+    log_line(log_level::info, rank_, "%s: %s %s", f.title.c_str(), f.evidence.c_str(), f.fix.c_str());
   if (probe_->on_host || !in.cache_folder || !probe_->worth_keeping()) return;
   if (result kept = topo::store_probe(*in.cache_folder, decision.key, *probe_); !kept.ok())
     probe_note_ = "The probe's results are not kept: " + kept.text();

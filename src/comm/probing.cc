@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "comm/probing.hpp"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,7 +40,18 @@ std::vector<std::string> helper_environment(const char* const* environment) {
 }
 
 std::string helper_path(const std::string& wanted) {
-  return wanted.empty() ? XYLEM_PKGLIBEXECDIR "/xylem-probe" : wanted;
+  if (!wanted.empty()) return wanted;
+  const std::string installed = XYLEM_PKGLIBEXECDIR "/xylem-probe";
+  Dl_info here;
+  if (::access(installed.c_str(), X_OK) == 0 || ::dladdr(reinterpret_cast<void*>(&helper_path), &here) == 0 ||
+      here.dli_fname == nullptr)
+    return installed;
+  // Of a tree that was moved, and of one that was built and not installed: from where this code was loaded.
+  const std::string file = here.dli_fname;
+  const std::string folder = file.substr(0, file.rfind('/') + 1);
+  for (const char* place : {"../libexec/xylem/xylem-probe", "../xylem-probe", "xylem-probe"})
+    if (!folder.empty() && ::access((folder + place).c_str(), X_OK) == 0) return folder + place;
+  return installed;
 }
 
 probe_run::probe_run(const probe_order& order, int rank, std::span<const std::uint8_t, 16> device,

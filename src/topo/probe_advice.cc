@@ -14,6 +14,7 @@ namespace {
 constexpr double far_below = 0.5;   // of what the links of the path can do, or of the way through host memory
 constexpr double slow_card = 0.75;  // of the median card
 constexpr double collapse = 0.8;
+constexpr double slow_flag_us = 100;
 constexpr double busy_both_ways = 0.6;
 constexpr std::size_t most_named = 6;
 
@@ -115,6 +116,19 @@ struct probe_advisor {
         "them.");
   }
 
+  // Of two processes that run at the same time on one GPU a flag takes a microsecond.
+  void turns_on_one_gpu() {
+    std::vector<std::string> gpus;
+    for (const probed_pair& p : report.pairs)
+      if (p.from == p.to && p.writes == probe_verdict::good && (p.flag_us == 0 || p.flag_us > slow_flag_us))
+        gpus.push_back(name(p.from) + (p.flag_us == 0 ? ": a flag did not come in time"
+                                                      : format_text(": %.0f us for a flag", p.flag_us)));
+    if (gpus.empty()) return;
+    add(weight::costly, "Ranks on one GPU take turns", listed(gpus) + ".",
+        "Without MPS the driver runs one process at a time, and every wait for another one waits for its turn: "
+        "nvidia-cuda-mps-control -d, before the processes start.");
+  }
+
   void one_slow_card() {
     std::map<std::uint32_t, double> best;
     for (const probed_pair& p : report.pairs)
@@ -168,6 +182,7 @@ std::vector<finding> find_probed_advice(const probe_report& report, const graph&
   if (report.on_host) return std::move(a.found);
   a.below_maximum();
   a.slower_than_staged();
+  a.turns_on_one_gpu();
   a.one_slow_card();
   a.write_collapse();
   a.two_ways();

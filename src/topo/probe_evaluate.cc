@@ -18,7 +18,7 @@ bool is_done(const probe_answer& a) { return a.state == static_cast<std::uint32_
 double sane(double value) { return std::isfinite(value) && value > 0 && value < 1e7 ? value : 0; }
 
 probe_verdict verdict_in(const probe_answer& a, std::size_t rank) {
-  if (!is_done(a) || a.verdict[rank] > static_cast<std::uint8_t>(probe_verdict::silent))
+  if (!is_done(a) || a.verdict[rank] > static_cast<std::uint8_t>(probe_verdict::unseen))
     return probe_verdict::untested;
   return static_cast<probe_verdict>(a.verdict[rank]);
 }
@@ -55,6 +55,7 @@ class evaluation {
   }
 
   void rates(const probe_step& step, const answers_of_step& answers) {
+    if (step.kind == probe_kind::flags) unseen(step.active.front(), answers);
     for (const probe_pair& active : step.active) {
       const double value = is_done(answers[active.from]) ? sane(answers[active.from].value) : 0;
       if (value == 0) continue;
@@ -76,6 +77,18 @@ class evaluation {
         out_.both_ways = std::min(1.0, value / p->push);
       }
     }
+  }
+
+  // Both took part, and one waited in vain. Ranks of one GPU may only have waited for their turn on it.
+  void unseen(const probe_pair& p, const answers_of_step& answers) {
+    const std::uint32_t here = gpu_of_rank_[p.from], there = gpu_of_rank_[p.to];
+    const auto failed = [&](std::uint8_t r) {
+      return answers[r].state == static_cast<std::uint32_t>(probe_state::failed);
+    };
+    const bool both = (failed(p.from) || is_done(answers[p.from])) && (failed(p.to) || is_done(answers[p.to]));
+    if (here == there || !both || !(failed(p.from) || failed(p.to))) return;
+    for (probed_pair* pair : {find(here, there), find(there, here)})
+      if (pair->writes == probe_verdict::good) pair->writes = probe_verdict::unseen;
   }
 
   void staging(const probe_step& step, const answers_of_step& answers) {
@@ -166,10 +179,12 @@ probe_report evaluate(const probe_order& order, std::span<const std::uint32_t> g
   if (one_target[0] > 0) out.write_collapse = std::min(1.0, two_targets[0] / one_target[0]);
   if (one_target[1] > 0) out.read_collapse = std::min(1.0, two_targets[1] / one_target[1]);
   for (std::size_t rank = 0; rank < gpu_of_rank.size(); ++rank)
-    for (const answers_of_step& step : answers) {
-      const probe_answer& a = step[rank];
-      if (a.state == static_cast<std::uint32_t>(probe_state::failed) ||
-          a.state == static_cast<std::uint32_t>(probe_state::gone)) {
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      const probe_answer& a = answers[s][rank];
+      // A flag that does not come is of the pair, and memory of a node that cannot be had is the node's.
+      const bool is_helpers = steps[s].kind != probe_kind::flags && steps[s].purpose != probe_purpose::staging;
+      if (a.state == static_cast<std::uint32_t>(probe_state::gone) ||
+          (a.state == static_cast<std::uint32_t>(probe_state::failed) && is_helpers)) {
         out.problems.push_back(format_text("rank %zu: %s", rank, text_in(a.text).c_str()));
         break;
       }
@@ -191,6 +206,8 @@ const char* name_of(probe_verdict verdict) {
       return "wrong data";
     case probe_verdict::silent:
       return "accesses never end";
+    case probe_verdict::unseen:
+      return "what is written is not seen while kernels run";
   }
   return "?";
 }

@@ -26,6 +26,7 @@ enum class probe_verdict : std::uint8_t {
   dropped,      // what was written is not there
   wrong,        // something else is there
   silent,       // the access never ended
+  unseen,       // it is there when kernels have ended, and not while they wait for it
 };
 [[nodiscard]] constexpr bool is_veto(probe_verdict v) {
   return v != probe_verdict::untested && v != probe_verdict::good;

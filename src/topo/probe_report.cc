@@ -20,7 +20,7 @@ constexpr double slowed = 0.9;
 constexpr double no_collapse = 0.8;
 constexpr double most_rate = 1e7;  // GB/s, and us: nothing is faster, or waited for so long
 
-constexpr std::array verdict_words{"untested", "good", "unreachable", "dropped", "wrong", "silent"};
+constexpr std::array verdict_words{"untested", "good", "unreachable", "dropped", "wrong", "silent", "unseen"};
 
 std::vector<vertex_id> vertices_of(const probe_report& report, const graph& g) {
   std::vector<vertex_id> found;
@@ -83,6 +83,18 @@ void add_shared_edges(const probe_report& report, const std::vector<vertex_id>& 
   }
 }
 
+// What GPUs get to and from host memory stands as the figures of the pair that they make with it.
+void add_staging(const probe_report& report, const std::vector<vertex_id>& at, graph& g) {
+  for (const probed_staging& s : report.staging)
+    for (vertex_id memory = 0; memory < g.vertices.size(); ++memory) {
+      const vertex& v = g.vertices[memory];
+      if (v.kind != vertex_kind::host_memory || v.os_index != static_cast<unsigned>(s.node)) continue;
+      if (at[s.gpu] == no_vertex) continue;
+      merge(pair_of(g, at[s.gpu], memory).write, measured(s.write, confidence::high));
+      merge(pair_of(g, memory, at[s.gpu]).read, measured(s.read, confidence::high));
+    }
+}
+
 }  // namespace
 
 void add_probe(const probe_report& report, graph& g) {
@@ -114,6 +126,7 @@ void add_probe(const probe_report& report, graph& g) {
     else if (p.writes == probe_verdict::good && p.reads == probe_verdict::good && !pair.peer_to_peer)
       pair.peer_to_peer = true;
   }
+  add_staging(report, at, g);
   if (report.write_collapse > 0)
     merge(g.write_collapse,
           measured(report.write_collapse < no_collapse ? report.write_collapse : 1.0, confidence::high));

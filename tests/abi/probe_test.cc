@@ -116,6 +116,15 @@ TEST_F(probe, rank_0_decides) {
   for (const process_end& e : ends) EXPECT_TRUE(e.good()) << e.text();
 }
 
+TEST_F(probe, finds_its_helper_in_a_tree_that_is_not_installed) {
+  ::unsetenv("XYLEM_PROBE_HELPER");
+  with_ranks(2, [](int, test_communicator& comm) {
+    const json d = described(comm);
+    EXPECT_TRUE(d["probe"]["problems"].empty()) << d["probe"]["problems"].dump();
+    EXPECT_EQ(pair(d["probe"], 1, 0)["writes"], "good");
+  });
+}
+
 TEST_F(probe, a_missing_helper_is_said) {
   use("no-such-program");
   with_ranks(2, [](int rank, test_communicator& comm) {

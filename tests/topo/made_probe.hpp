@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ struct made_probe {
   double collapse = 1;             // share of writes to two root complexes at once
   std::map<std::pair<int, int>, probe_verdict> writes = {}, reads = {};  // ranks; what is not good
   std::map<int, std::string> gone = {};                                  // ranks whose helpers never started
+  std::set<std::pair<int, int>> unseen = {};                             // between which no flag comes in time
   double host_rate = 0;                                                  // GB/s to and from host memory
 
   explicit made_probe(const graph& g) : truth(g), of_rank(g.gpus()) {}
@@ -79,7 +81,11 @@ struct made_probe {
       for (int p = 0; p < static_cast<int>(of_rank.size()); ++p)
         if (p != rank && !gone.contains(p)) a.verdict[p] = static_cast<std::uint8_t>(verdict(step.kind, rank, p));
     } else if (step.kind == probe_kind::flags) {
-      a.value = 1;
+      const auto pair = std::pair{step.active.front().from, step.active.front().to};
+      if (unseen.contains({pair.first, pair.second}))
+        a.state = static_cast<std::uint32_t>(probe_state::failed);
+      else
+        a.value = 1;
     } else if (step.purpose == probe_purpose::staging) {
       a.value = host_rate;
     } else {

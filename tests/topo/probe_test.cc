@@ -273,6 +273,60 @@ TEST(probe_report, peer_to_peer_that_is_slower_than_host_memory_is_found) {
   EXPECT_EQ(report.staging.size(), 8u);
 }
 
+TEST(probe_report, a_staged_plan_goes_by_what_host_memory_does) {
+  double before = 0;
+  for (const double rate : {10.0, 20.0, 40.0}) {
+    made_probe m(two_switches());
+    m.writes[{0, 1}] = probe_verdict::dropped;
+    m.host_rate = rate;
+    const graph g = probed(m);
+    const path p = find_path(g, g.gpus()[0], g.gpus()[1]);
+    EXPECT_EQ(p.what, path_class::host);
+    EXPECT_EQ(p.write.value, rate);
+    EXPECT_EQ(p.write.from, source::measured);
+    plan_request all_staged = one_rank_per_gpu(g);
+    all_staged.host_staged = true;
+    const double now = plan_of(g, all_staged).find(pattern::all_reduce)->predicted_us(64 << 20);
+    EXPECT_TRUE(before == 0 || now < 0.7 * before) << rate << ": " << now << " after " << before;
+    before = now;
+  }
+}
+
+TEST(probe_report, flags_that_are_not_seen_while_kernels_run_are_a_veto) {
+  made_probe m(two_switches());
+  m.unseen.insert({2, 5});
+  const probe_report report = m.run();
+  EXPECT_EQ(report.find(2, 5)->writes, probe_verdict::unseen);
+  EXPECT_EQ(report.find(5, 2)->writes, probe_verdict::unseen);
+  EXPECT_EQ(report.find(2, 4)->writes, probe_verdict::good);
+  EXPECT_NE(report.veto().find("not seen while kernels run"), std::string::npos);
+  EXPECT_TRUE(plan_of(probed(m)).host_staged);
+}
+
+TEST(probe_report, ranks_that_take_turns_on_a_gpu_are_told_of_mps) {
+  made_probe m(one_switch(2));
+  m.of_rank = {m.of_rank[0], m.of_rank[0], m.of_rank[1]};
+  const std::vector<finding> fine = find_probed_advice(m.run(), m.truth);
+  EXPECT_FALSE(has_finding(fine, "take turns")) << titles(fine);
+  m.unseen.insert({0, 1});
+  const probe_report report = m.run();
+  EXPECT_EQ(report.veto(), "") << "it is slow, and right";
+  EXPECT_TRUE(report.worth_keeping());
+  EXPECT_TRUE(has_finding(find_probed_advice(report, m.truth), "take turns", "did not come"));
+}
+
+TEST(probe_report, what_ranks_of_one_gpu_pass_is_planned_with) {
+  made_probe m(one_switch(1));
+  m.of_rank = {m.of_rank[0], m.of_rank[0]};
+  graph g = m.truth;
+  plan_request request;
+  request.gpu_of_rank = {m.of_rank[0], m.of_rank[0]};
+  const double before = plan_of(g, request).find(pattern::all_reduce)->predicted_us(256 << 20);
+  add_probe(m.run(), g);  // 1000 GB/s instead of 800
+  const double after = plan_of(g, request).find(pattern::all_reduce)->predicted_us(256 << 20);
+  EXPECT_NEAR(after / before, 0.8, 0.02);
+}
+
 TEST(probe_report, pairs_that_were_not_measured_are_taken_for_their_class) {
   std::vector<unsigned> gpus(8, 4), sockets{0, 0, 0, 0, 1, 1, 1, 1};
   const made_probe m(switched(gpus, sockets));
