@@ -144,6 +144,7 @@ class cuda_space {
   // The first half: what is known without the other lanes. Nothing that an earlier launch may have written (the
   // user's buffers, the turn, the workspace) is touched before it has ended; everything before that is the launch.
   __device__ __forceinline__ void begin_early() {
+    machine::fetch_arguments(given_, 0, sizeof given_);
     machine::await_earlier_launches();
     word_ = machine::load_turn(&control().call.turn);
     poisoned_ = machine::load_relaxed(&control().poisoned.word);
@@ -221,38 +222,16 @@ class cuda_space {
   template <int N>
   __device__ __forceinline__ bool get_all(const line* const (&lines)[N], std::uint32_t packet,
                                           std::uint64_t (&data)[N], waiting w) {
-    // Every line is loaded in every round, those that have come and those that are nobody's too (from a place that
-    // can be read): loads under a condition share predicates and registers, and wait for each other. Eight lines
-    // under conditions took 3 us a trip, of which 2 were this.
-    const line* from[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      from[i] = lines[i] != nullptr ? lines[i] : reinterpret_cast<const line*>(&control());
-    patience p;
-    for (;;) {
-      std::uint64_t word[N][2];
-#pragma unroll
-      for (int i = 0; i < N; ++i) machine::load_line(from[i], word[i]);
-      std::uint32_t different = 0;
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-        if (lines[i] != nullptr) different |= is_other(word[i], packet);
-      if (different == 0) [[likely]] {
-#pragma unroll
-        for (int i = 0; i < N; ++i)
-          if (lines[i] != nullptr) data[i] = (word[i][0] & 0xffffffffu) | word[i][1] << 32;
-        return true;
-      }
-      int lacks = 0;
-      std::uint64_t seen = 0;
-#pragma unroll
-      for (int i = N - 1; i >= 0; --i)
-        if (lines[i] != nullptr && is_other(word[i], packet) != 0) {
-          lacks = i;
-          seen = word[i][1] >> 32;
-        }
-      if (is_over(p, w.of_line(lacks), packet, seen)) return false;
-    }
+    return poll<N, false>(lines, packet, data, w, -1, 0);
+  }
+
+  // The same, and the last line is the header of rank `source` (null: none): what does not carry the fingerprint is
+  // refused as soon as it is seen, since the packets may never come then.
+  template <int N>
+  __device__ __forceinline__ bool get_all_and_header(const line* const (&lines)[N], std::uint32_t packet,
+                                                     std::uint64_t (&data)[N], waiting w, int source,
+                                                     std::uint64_t fingerprint) {
+    return poll<N, true>(lines, packet, data, w, source, fingerprint);
   }
 
   __device__ __forceinline__ void refuse(waiting w, std::uint64_t wanted, std::uint64_t seen) {
@@ -280,6 +259,50 @@ class cuda_space {
   };
 
   __device__ __forceinline__ control_block& control() const { return faults().control(); }
+
+  template <int N, bool Header>
+  __device__ __forceinline__ bool poll(const line* const (&lines)[N], std::uint32_t packet,
+                                       std::uint64_t (&data)[N], waiting w, int source, std::uint64_t fingerprint) {
+    // Every line is loaded in every round, those that have come and those that are nobody's too (from a place that
+    // can be read): loads under a condition share predicates and registers, and wait for each other. Eight lines
+    // under conditions took 3 us a trip, of which 2 were this.
+    const line* from[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      from[i] = lines[i] != nullptr ? lines[i] : reinterpret_cast<const line*>(&control());
+    patience p;
+    for (;;) {
+      std::uint64_t word[N][2];
+#pragma unroll
+      for (int i = 0; i < N; ++i) machine::load_line(from[i], word[i]);
+      std::uint32_t different = 0;
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        if (lines[i] != nullptr) different |= is_other(word[i], packet);
+      const auto payload = [&](int i) { return (word[i][0] & 0xffffffffu) | word[i][1] << 32; };
+      if (Header && lines[N - 1] != nullptr && is_other(word[N - 1], packet) == 0 &&
+          payload(N - 1) != fingerprint) {
+        refuse({source, phase::header}, fingerprint, payload(N - 1));
+        return false;
+      }
+      if (different == 0) [[likely]] {
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          if (lines[i] != nullptr) data[i] = payload(i);
+        return true;
+      }
+      int lacks = 0;
+      std::uint64_t seen = 0;
+#pragma unroll
+      for (int i = N - 1; i >= 0; --i)
+        if (lines[i] != nullptr && is_other(word[i], packet) != 0) {
+          lacks = i;
+          seen = word[i][1] >> 32;
+        }
+      const bool lacks_header = Header && lacks == N - 1;
+      if (is_over(p, lacks_header ? waiting{source, phase::header} : w.of_line(lacks), packet, seen)) return false;
+    }
+  }
 
   // Zero if both halves of a line carry that epoch.
   static __device__ __forceinline__ std::uint32_t is_other(const std::uint64_t (&word)[2], std::uint32_t packet) {

@@ -10,7 +10,7 @@
 #include "kernels/fused_space.cuh"
 #include "kernels/fused_table.hpp"
 #include "kernels/quantise_cuda.cuh"
-#include "proto/fused.hpp"
+#include "proto/fused_two_shot_packet.hpp"
 
 namespace xyl {
 
@@ -25,6 +25,8 @@ __global__ void __launch_bounds__(most_fused_lanes(Form, Ranks), fused_blocks_of
   fused_space_of<Form, Ranks> space(given, state);
   if constexpr (Form == fused_form::packet)
     fused_packet<kind>(space, given.what, given.work);
+  else if constexpr (Form == fused_form::two_shot_packet)
+    fused_two_shot_packet<kind>(space, given.what, given.work);
   else if constexpr (Form == fused_form::one_shot)
     fused_one_shot<kind>(space, given.what, given.work);
   else
@@ -43,7 +45,7 @@ fused_family fused_kernels() {
   family.any = fused_handle_of<Form, T, 0>();
   if constexpr (!std::is_same_v<T, float>) {
     family.fixed = {fused_handle_of<Form, T, 2>(), fused_handle_of<Form, T, 4>(), fused_handle_of<Form, T, 8>()};
-    if constexpr (Form == fused_form::packet)
+    if constexpr (uses_packets(Form))
       family.plain = {fused_handle_of<Form, T, 2, false>(), fused_handle_of<Form, T, 4, false>(),
                       fused_handle_of<Form, T, 8, false>()};
   }

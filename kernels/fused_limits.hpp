@@ -12,13 +12,17 @@ namespace xyl {
 // spills. fixed_ranks: 2, 4, 8, or 0 for a kernel that takes any number. A block of the flagged forms holds 8192
 // elements of 16 bits, so that hardly any row needs a second one; 6144 where the number of ranks is no constant.
 constexpr unsigned most_fused_lanes(fused_form form, int fixed_ranks) {
-  if (form != fused_form::packet) return fixed_ranks != 0 ? 512 : 384;
-  // The lines of all peers are in flight together.
-  return fixed_ranks == 2 || fixed_ranks == 4 ? 320 : 256;
+  // In packets the lines of all peers are in flight together.
+  return uses_packets(form) ? 256 : fixed_ranks != 0 ? 512 : 384;
 }
-constexpr unsigned fused_blocks_of_multiprocessor(fused_form form) { return form == fused_form::packet ? 2 : 1; }
+constexpr unsigned fused_blocks_of_multiprocessor(fused_form form) { return uses_packets(form) ? 2 : 1; }
 // Pieces of a row that a lane holds at once.
-constexpr int fused_pieces_of_lane(fused_form form) { return form == fused_form::packet ? 1 : 2; }
+constexpr int fused_pieces_of_lane(fused_form form) { return uses_packets(form) ? 1 : 2; }
+
+// The second step of a call in two: a block has a whole row, of which a lane holds up to so many pieces of 16
+// bytes.
+inline constexpr unsigned most_lanes_of_rows = 512;
+constexpr int pieces_of_row_lane(std::size_t element_bytes) { return element_bytes == 4 ? 8 : 4; }
 
 // The most blocks that share a row: a cluster of every generation that has them.
 inline constexpr unsigned most_blocks_of_row = 8;

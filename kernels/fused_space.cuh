@@ -5,7 +5,7 @@
 // through the rest of the tree by itself. The values travel
 //
 //   within a block      through shared memory and one barrier;
-//   within a cluster    into the shared memory of all its blocks, and one barrier of the cluster (SM 90 and later);
+//   within a cluster    into the shared memory of all its blocks, whose barriers count them (SM 90 and later);
 //   within another team through the team lines in this rank's workspace.
 //
 // Shared memory is used in two halves in turn: a warp that is late reads one half while the others, at most one
@@ -20,7 +20,8 @@ namespace xyl {
 
 struct fused_state {
   block_state base;
-  std::uint32_t bad;  // in a cluster: a block of it has failed
+  std::uint64_t meeting[2];  // in a cluster: counts what is told
+  alignas(16) std::uint64_t told[2][layout::team_groups];
   alignas(16) std::uint32_t group[2][layout::team_groups];
 };
 
@@ -34,10 +35,23 @@ class fused_space : public cuda_space<Capacity> {
   __device__ __forceinline__ fused_space(const fused_arguments<Capacity>& given, fused_state& state)
       : base(given, state.base), given_(given), state_(state) {
     if (given_.work.is_clustered) {
-      if (threadIdx.x == 0) state_.bad = 0;
+      if (threadIdx.x == 0)
+        for (std::uint64_t& m : state_.meeting) machine::init_meeting(&m);
       // No block writes to another's shared memory before that has begun.
       machine::arrive_in_cluster();
     }
+  }
+
+  __device__ __forceinline__ void begin_early() {
+    machine::fetch_arguments(given_, sizeof(kernel_arguments<Capacity>), sizeof given_);
+    base::begin_early();
+  }
+
+  // A launch that no peer has a part in: it takes no turn and may be followed by the next at once.
+  __device__ __forceinline__ void begin_alone() {
+    machine::fetch_arguments(given_, sizeof(kernel_arguments<Capacity>), sizeof given_);
+    machine::await_earlier_launches();
+    machine::let_next_launch_start();
   }
 
   __device__ __forceinline__ void leave() {
@@ -53,27 +67,16 @@ class fused_space : public cuda_space<Capacity> {
 #pragma unroll
     for (int j = 0; j < J; ++j) group[j] = over_warp<Op>(leaf[j]);
     std::uint32_t value[4];
-    if (w.split > 1 && !w.is_clustered) {
+    if (w.is_clustered) {
+      if (!in_cluster(w, t, pieces, good, group, value)) return false;
+    } else if (w.split > 1) {
       if (!by_lines(t, row, set, pieces, good, group, value)) return false;
     } else {
-      std::uint32_t* const shared = state_.group[turn_];
-      turn_ ^= 1;
-      if (w.is_clustered) {
-        cluster_has_begun();
-        if (!good)
-          for (unsigned b = 0; b < w.split; ++b) machine::store_in_cluster(&state_.bad, b, 1);
-        for_each_group<J>(t, [&](int j, unsigned g) {
-          if (in_warp() < w.split) machine::store_in_cluster(shared + g, in_warp(), group[j]);
-        });
-        machine::arrive_in_cluster();
-        machine::wait_for_cluster();
-        if (state_.bad != 0) return false;
-      } else {
-        for_each_group<J>(t, [&](int j, unsigned g) {
-          if (in_warp() == 0) shared[g] = group[j];
-        });
-        if (!base::all(good)) return false;
-      }
+      std::uint32_t* const shared = state_.group[turn_++ % 2];
+      for_each_group<J>(t, [&](int j, unsigned g) {
+        if (in_warp() == 0) shared[g] = group[j];
+      });
+      if (!base::all(good)) return false;
       const uint4 four = reinterpret_cast<const uint4*>(shared)[in_warp()];
       const std::uint32_t read[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
@@ -122,6 +125,34 @@ class fused_space : public cuda_space<Capacity> {
   __device__ __forceinline__ void cluster_has_begun() {
     if (given_.work.is_clustered && !cluster_has_begun_) machine::wait_for_cluster();
     cluster_has_begun_ = true;
+  }
+
+  // A word is a group's value and whether all lanes of the group's block are good. The block's lanes meet first:
+  // those without a group are heard too, and none can fall two meetings behind the others. No block is more than
+  // one ahead of another, since nobody leaves a meeting before all have told: two halves are enough.
+  template <int J>
+  __device__ __forceinline__ bool in_cluster(const fused_work& w, const row_team& t, unsigned pieces, bool good,
+                                             const std::uint32_t (&group)[J], std::uint32_t (&value)[4]) {
+    cluster_has_begun();
+    const unsigned half = turn_ % 2, parity = turn_ / 2 % 2;
+    ++turn_;
+    std::uint64_t* const told = state_.told[half];
+    std::uint64_t* const meeting = &state_.meeting[half];
+    const std::uint64_t verdict = std::uint64_t{base::all(good)} << 32;
+    if (threadIdx.x == 0) machine::expect_bytes(meeting, (pieces + 31) / 32 * sizeof(std::uint64_t));
+    for_each_group<J>(t, [&](int j, unsigned g) {
+      if (in_warp() < w.split) machine::send_in_cluster(told + g, in_warp(), verdict | group[j], meeting);
+    });
+    machine::await_bytes(meeting, parity);
+    bool all_good = true;
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) {
+      const bool has = has_group(pieces, i);
+      const std::uint64_t word = told[in_warp() * 4 + i];
+      value[i] = has ? static_cast<std::uint32_t>(word) : 0;  // the rest was never written
+      all_good = all_good && (!has || word >> 32 != 0);
+    }
+    return __all_sync(~0u, all_good) != 0;
   }
 
   template <int J>

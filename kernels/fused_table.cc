@@ -8,14 +8,14 @@ namespace {
 
 struct type_entry {
   xylDataType_t type;
-  std::array<fused_family, 3> family;  // by form
+  std::array<fused_family, fused_forms> family;  // by form
 };
 
 template <class T>
 type_entry entry(xylDataType_t type) {
   return {type,
-          {fused_kernels<fused_form::packet, T>(), fused_kernels<fused_form::one_shot, T>(),
-           fused_kernels<fused_form::two_shot, T>()}};
+          {fused_kernels<fused_form::packet, T>(), fused_kernels<fused_form::two_shot_packet, T>(),
+           fused_kernels<fused_form::one_shot, T>(), fused_kernels<fused_form::two_shot, T>()}};
 }
 
 const std::array<type_entry, 3>& table() {
@@ -35,6 +35,14 @@ kernel choose_fused_kernel(fused_form form, xylDataType_t type, const fused_work
     return quantises(work.pattern) || !family.plain[fixed].function ? family.fixed[fixed] : family.plain[fixed];
   }
   return {};
+}
+
+kernel choose_rows_kernel(xylDataType_t type, fused_pattern pattern) {
+  const rows_kernels found = type == xylFloat16    ? rows_kernels_of<float16>()
+                             : type == xylBfloat16 ? rows_kernels_of<bfloat16>()
+                             : type == xylFloat32  ? rows_kernels_of<float>()
+                                                   : rows_kernels{};
+  return quantises(pattern) ? found.quantising : found.plain;
 }
 
 std::span<const fused_kernel_entry> all_fused_kernels() {

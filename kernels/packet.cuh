@@ -11,7 +11,7 @@ namespace xyl {
 
 struct packet_protocol {
   // The lines of all peers are in flight together.
-  static constexpr unsigned lanes(int ranks) { return ranks == 2 ? 448 : ranks == 4 ? 384 : 256; }
+  static constexpr unsigned lanes(int ranks) { return ranks == 2 ? 448 : ranks == 4 ? 320 : 256; }
   template <class S, class Call, class R>
   static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
     packet_allreduce(s, c, red);
@@ -22,7 +22,7 @@ struct packet_protocol {
 struct two_shot_packet_protocol {
   static XYL_FN constexpr bool is_grouped(int ranks) { return ranks != 2 && ranks != 4; }
   // Grouped: eight groups of one warp, or fewer of more, and a warp for the headers.
-  static constexpr unsigned lanes(int ranks) { return ranks == 2 ? 512 : ranks == 4 ? 384 : 288; }
+  static constexpr unsigned lanes(int ranks) { return ranks == 2 ? 448 : ranks == 4 ? 320 : 288; }
   template <class S, class Call, class R>
   static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
     if constexpr (is_grouped(R::ranks))

@@ -133,6 +133,10 @@ constexpr parameter_info table[] = {
     {"XYLEM_ONESHOT_BYTES", "size", "chosen by the library", "bytes", size_allowed,
      "Messages up to this size that are not sent as packets use the oneshot algorithm.",
      [](std::string_view text, parameters& out) { return store_size(text, out.one_shot_bytes); }},
+    {"XYLEM_TWOSTEP_BYTES", "size", "chosen by the library", "bytes", size_allowed,
+     "Fused allreduces of this size or more (tokens x hidden, in bytes) on a GPU make the norms in a second "
+     "launch.",
+     [](std::string_view text, parameters& out) { return store_size(text, out.two_step_bytes); }},
     {"XYLEM_MAX_BLOCKS", "count", "chosen by occupancy", "blocks", "a whole number from 1 to 64",
      "The most thread blocks that a kernel is launched with.", store_max_blocks},
     {"XYLEM_OVERLAP", "choice", "auto", "", "auto, none, late or early",

@@ -45,6 +45,7 @@ struct parameters {
   std::optional<algorithm> forced_algorithm;
   bool use_gpu = true;
   std::optional<std::uint64_t> packet_bytes;
+  std::optional<std::uint64_t> two_step_bytes;
   std::optional<std::uint64_t> one_shot_bytes;
   std::optional<int> max_blocks;
   launch_overlap overlap = launch_overlap::automatic;

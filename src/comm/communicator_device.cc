@@ -48,7 +48,7 @@ unsigned co_resident_blocks(const std::vector<device_handle>& all, const std::ve
 fused_limits co_resident_fused(const std::vector<device_handle>& all, const std::vector<int>& sharing) {
   fused_limits limits;
   limits.clusters = true;
-  for (int form = 0; form < 3; ++form) {
+  for (std::size_t form = 0; form < fused_forms; ++form) {
     std::vector<device_handle> as_if = all;
     for (device_handle& h : as_if) h.max_blocks = h.max_fused_blocks[form];
     limits.blocks[form] = co_resident_blocks(as_if, sharing);
@@ -105,7 +105,9 @@ result communicator::connect_device(std::optional<int> wanted) {
         error(xylSystemError, "too many ranks share one GPU: not one block of each fits on it at the same time");
   if (agreed.ok()) {
     device_->wait_at_most(check_deadline_ns);
-    agreed = peers_->agree(check_kernels(*device_, rank_, ranks_, fused_limits_.blocks, fused_limits_.clusters));
+    std::unique_ptr<kernel_check> check;
+    agreed = peers_->agree(kernel_check::create(*device_, rank_, ranks_, check));
+    if (agreed.ok()) agreed = peers_->agree(check->run(fused_limits_.blocks, fused_limits_.clusters));
     device_->wait_at_most(parameters_.timeout_ns);
     // A wait that was given up elsewhere may have ended a check here that had just succeeded.
     const bool stopped = waits_->out_of_service();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/fused_limits.hpp"
+#include "proto/fused_two_shot_packet.hpp"
 
 namespace xyl {
 
@@ -16,7 +17,10 @@ constexpr unsigned bulk_pieces_of_block = 128;
 
 std::uint64_t rows_held(fused_form form, unsigned element_bytes, const layout& map, const fused_work& w) {
   const std::uint64_t row = std::uint64_t{w.hidden} * element_bytes;
-  if (form == fused_form::packet) return map.packet_capacity() / (std::uint64_t{w.row_line_stride} * 8);
+  const std::uint64_t row_of_packets = std::uint64_t{w.row_line_stride} * 8;
+  if (form == fused_form::packet) return map.packet_capacity() / row_of_packets;
+  if (form == fused_form::two_shot_packet)
+    return map.packet_capacity() / (row_of_packets * (1 + two_shot_packets::rows_sent(w)));
   return map.bulk_stride / (form == fused_form::two_shot ? row + w.wire_row_bytes(element_bytes) : row);
 }
 
@@ -29,7 +33,7 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
                         const layout& map, fused_work& w) {
   fused_shape shape;
   shape.form = form;
-  const unsigned piece = (form == fused_form::packet ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
+  const unsigned piece = (uses_packets(form) ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
   // A group of lanes that share a scale lies in one warp.
   if (scale_width(w.pattern) > 32 * piece) return shape;
   const int fixed = ranks == 2 || ranks == 4 || ranks == 8 ? ranks : 0;
@@ -39,8 +43,10 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   const unsigned least = (pieces + held - 1) / held;
   if (least > most_blocks_of_row || least > most_blocks) return shape;
 
-  const std::uint64_t teams_wanted = form == fused_form::two_shot ? w.share : w.tokens;
-  const unsigned of_block = form == fused_form::packet ? packet_pieces_of_block(ranks) : bulk_pieces_of_block;
+  // In two shots of packets all teams share in the rows that come and go.
+  const unsigned teams_of_row = form == fused_form::two_shot_packet ? static_cast<unsigned>(ranks - 1) : 1;
+  const std::uint64_t teams_wanted = (uses_shares(form) ? w.share : w.tokens) * teams_of_row;
+  const unsigned of_block = uses_packets(form) ? packet_pieces_of_block(ranks) : bulk_pieces_of_block;
   const std::uint64_t to_spare = teams_wanted == 0 ? 1 : most_blocks / teams_wanted;
   const std::uint64_t useful = std::min<std::uint64_t>((pieces + of_block - 1) / of_block, most_blocks_of_row);
   const auto split = static_cast<unsigned>(std::max<std::uint64_t>(least, std::min(to_spare, useful)));
@@ -50,15 +56,17 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   shape.rows = std::min<std::uint64_t>(rows_held(form, element_bytes, map, w), 1u << 20);
   if (w.split > 1 && meets(w) && !w.is_clustered) {
     // A launch has so many team lines; in the second shot all shares' rows use them.
-    const unsigned rows = layout::team_rows / (form == fused_form::two_shot ? static_cast<unsigned>(ranks) : 1);
+    const unsigned rows = layout::team_rows / (uses_shares(form) ? static_cast<unsigned>(ranks) : 1);
     shape.rows = std::min<std::uint64_t>(shape.rows, rows);
   }
   if (shape.rows == 0) return shape;
   const std::uint64_t teams =
-      std::clamp<std::uint64_t>(std::min(teams_wanted, shape.rows), 1, most_blocks / w.split);
+      std::clamp<std::uint64_t>(std::min(teams_wanted, shape.rows * teams_of_row), 1, most_blocks / w.split);
   shape.blocks = static_cast<unsigned>(teams) * w.split;
-  // A warp more, where there is room, sees to the headers while the others see to data.
-  shape.lanes = std::min(std::min(w.pieces_of_block, (pieces + 31) / 32 * 32) + 32, most_lanes);
+  // A warp more, where there is room, sees to the headers while the others see to data. Packets between two ranks
+  // bring them along.
+  const unsigned warp_for_headers = uses_packets(form) && fixed == 2 && element_bytes != 4 && !w.experts ? 0 : 32;
+  shape.lanes = std::min(std::min(w.pieces_of_block, (pieces + 31) / 32 * 32) + warp_for_headers, most_lanes);
   return shape;
 }
 
@@ -66,7 +74,7 @@ fused_shape shape_fused_or_next(fused_form wish, unsigned element_bytes, int ran
                                 const layout& map, fused_work& w) {
   for (int form = static_cast<int>(wish); form <= static_cast<int>(fused_form::two_shot); ++form) {
     // One rank has no peer to share rows with.
-    if (form == static_cast<int>(fused_form::two_shot) && ranks == 1) break;
+    if (uses_shares(static_cast<fused_form>(form)) && ranks == 1) continue;
     const fused_shape shape = shape_fused(static_cast<fused_form>(form), element_bytes, ranks, limits, map, w);
     if (shape.blocks != 0) return shape;
   }

@@ -12,8 +12,8 @@ namespace xyl {
 
 // What all ranks' devices can do together.
 struct fused_limits {
-  unsigned blocks[3] = {};  // by form: co-resident on every rank
-  bool clusters = false;    // every device has clusters of eight blocks
+  unsigned blocks[fused_forms] = {};  // by form: co-resident on every rank
+  bool clusters = false;              // every device has clusters of eight blocks
 };
 
 struct fused_shape {
@@ -27,7 +27,7 @@ struct fused_shape {
 fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, const fused_limits& limits,
                         const layout& map, fused_work& work);
 
-// The same for the first of the forms, from `wish` on (packets, then one-shot, then two-shot), that can do it.
+// The same for the first of the forms, from `wish` on, that can do it.
 fused_shape shape_fused_or_next(fused_form wish, unsigned element_bytes, int ranks, const fused_limits& limits,
                                 const layout& map, fused_work& work);
 

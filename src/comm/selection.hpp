@@ -56,6 +56,8 @@ struct selection {
   std::uint32_t max_blocks;  // device: co-resident on every rank
   std::uint32_t reserved;
   std::uint64_t plan;  // hash of the plan table; 0: none
+  // Device: fused calls of at least so many bytes make the norms in a launch of their own.
+  std::uint64_t two_step_bytes;
 
   // blocks: the most that are co-resident on every rank (device), 0 without devices.
   // can_read: whether all ranks can read each other's memory.

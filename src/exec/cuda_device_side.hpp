@@ -75,6 +75,8 @@ class cuda_device_side final : public device_side {
   // In device_fused_cuda.cc.
   result fused(const fused_launch& how, const fused_work& work, const call_record& record,
                xylStream_t stream) override;
+  bool can_add(xylDataType_t type) const override;
+  result fused_rows(const fused_work& work, xylDataType_t type, xylStream_t stream) override;
   void wait_at_most(std::int64_t deadline_ns) override { deadline_ns_ = deadline_ns; }
   result drain() override {
     const device_scope scope(device_);
@@ -101,6 +103,12 @@ class cuda_device_side final : public device_side {
     for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
     arguments.overlap = overlap;
     if constexpr (requires { arguments.lanes_of_group; }) arguments.lanes_of_group = block.lanes_of_group;
+    return launch_alone(k, blocks, block, arguments, stream, overlap);
+  }
+  // A launch without peers.
+  template <class Arguments>
+  result launch_alone(const kernel& k, unsigned blocks, const block_shape& block, Arguments& arguments,
+                      cudaStream_t stream, launch_overlap overlap) {
     void* list[] = {&arguments};
     // In which order the attributes stand does not matter.
     cudaLaunchAttribute attributes[2]{};

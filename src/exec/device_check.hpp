@@ -4,14 +4,25 @@
 // that was built empty, or that this GPU executes wrongly, is found before it touches a user's data.
 #pragma once
 
+#include <memory>
+
 #include "exec/device_side.hpp"
 
 namespace xyl {
 
-// Collective over the ranks of `side`, which are connected. fused_blocks: co-resident, by form; clusters: whether
-// rows may be a cluster of blocks. The result is this rank's own finding. Fails with the family's name if a sum is
-// wrong, or as the launch fails.
-result check_kernels(device_side& side, int rank, int ranks, std::span<const unsigned, 3> fused_blocks,
-                     bool clusters);
+// Made on every rank before any rank runs it, and destroyed after all have: allocating and freeing device memory
+// may wait for all kernels of the device, also those of another rank that wait for this one.
+class kernel_check {
+ public:
+  virtual ~kernel_check() = default;
+
+  // `side` is connected and outlives this.
+  static result create(device_side& side, int rank, int ranks, std::unique_ptr<kernel_check>& out);
+
+  // Collective over the ranks of `side`. fused_blocks: co-resident, by form; clusters: whether rows may be a
+  // cluster of blocks. The result is this rank's own finding. Fails with the family's name if a sum is wrong, or as
+  // the launch fails.
+  virtual result run(std::span<const unsigned, fused_forms> fused_blocks, bool clusters) = 0;
+};
 
 }  // namespace xyl

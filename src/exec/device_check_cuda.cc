@@ -13,20 +13,21 @@ namespace {
 constexpr unsigned hidden = 1024;
 constexpr std::uint64_t rows = 2, elements = rows * hidden;
 
-// Device memory and a stream that are given back.
+// Device memory, and the communicator's own stream: with one more for every rank of a process, some would share a
+// hardware queue, where one rank's kernel waits for another's behind it.
 class scratch {
  public:
   scratch() = default;
   scratch(const scratch&) = delete;
-  ~scratch() {
-    if (stream) (void)cudaStreamDestroy(stream);
+  void destroy() {
     if (memory) (void)cudaFree(memory);
+    memory = nullptr;
   }
   result create(std::size_t bytes) {
     void* allocated = nullptr;
     XYL_TRY(cuda_result(cudaMalloc(&allocated, bytes), "cudaMalloc for the check of the kernels"));
     memory = static_cast<std::byte*>(allocated);
-    return cuda_result(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return {};
   }
   std::byte* memory = nullptr;
   cudaStream_t stream = nullptr;
@@ -36,12 +37,24 @@ using row_type = std::vector<bfloat16>;
 
 bfloat16 rounded(float x) { return element_traits<bfloat16>::encode(x); }
 
-class kernel_check {
+class cuda_kernel_check final : public kernel_check {
  public:
-  kernel_check(device_side& side, int rank, int ranks) : side_(side), rank_(rank), ranks_(ranks) {}
+  cuda_kernel_check(device_side& side, int rank, int ranks) : side_(side), rank_(rank), ranks_(ranks) {}
+  ~cuda_kernel_check() override {
+    const device_scope scope(side_.handle().ordinal);
+    scratch_.destroy();
+  }
 
-  result run(std::span<const unsigned, 3> fused_blocks, bool clusters) {
-    XYL_TRY(scratch_.create(4 * bytes));
+  result allocate() {
+    const device_scope scope(side_.handle().ordinal);
+    XYL_TRY(scope.status());
+    scratch_.stream = side_.own_stream();
+    return scratch_.create(4 * bytes);
+  }
+
+  result run(std::span<const unsigned, fused_forms> fused_blocks, bool clusters) override {
+    const device_scope scope(side_.handle().ordinal);
+    XYL_TRY(scope.status());
     // Every rank gives its number plus one: small integers, whose sum is exact in fp32.
     XYL_TRY(fill(input(), rounded(static_cast<float>(rank_ + 1))));
     XYL_TRY(fill(weight(), rounded(1.0f)));
@@ -54,7 +67,9 @@ class kernel_check {
       if (ranks_ > 2) XYL_TRY(spread());
     }
     XYL_TRY(scale());
-    for (const fused_form form : {fused_form::packet, fused_form::one_shot, fused_form::two_shot}) {
+    XYL_TRY(norms());
+    for (const fused_form form :
+         {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
       const unsigned blocks = fused_blocks[static_cast<std::size_t>(form)];
       if (blocks >= 1) XYL_TRY(fused(form, 1, false));
       // Two blocks to a row, in the way that calls will use; team lines have room for the rows of so many ranks.
@@ -169,10 +184,28 @@ class kernel_check {
                   3.0f * static_cast<float>(rank_ + 1));
   }
 
+  // The second step of a fused call in two.
+  result norms() {
+    fused_work w;
+    w.pattern = fused_pattern::norm;
+    w.input = first_output();
+    w.weight = weight();
+    w.output = second_output();
+    w.tokens = rows;
+    w.hidden = hidden;
+    w.inverse_hidden = 1.0f / hidden;
+    w.eps = 1e-6f;
+    XYL_TRY(fill(first_output(), rounded(3.0f)));
+    XYL_TRY(fill(second_output(), rounded(-1.0f)));
+    XYL_TRY(side_.fused_rows(w, xylBfloat16, scratch_.stream));
+    return expect("norm", second_output(), elements, 1.0f);
+  }
+
   // Rows of equal elements: each is its own root mean square, so the norm is one.
   result fused(fused_form form, unsigned split, bool clusters) {
-    static constexpr const char* names[] = {"fused packet", "fused oneshot", "fused twoshot"};
-    if (form == fused_form::two_shot && ranks_ == 1) return {};
+    static constexpr const char* names[] = {"fused packet", "fused twoshotpacket", "fused oneshot",
+                                            "fused twoshot"};
+    if (uses_shares(form) && ranks_ == 1) return {};
     fused_work w;
     w.pattern = fused_pattern::norm;
     w.input = input();
@@ -181,19 +214,19 @@ class kernel_check {
     w.residual_out = second_output();
     w.tokens = rows;
     w.share = (rows + static_cast<unsigned>(ranks_) - 1) / static_cast<unsigned>(ranks_);
-    w.rows = static_cast<std::uint32_t>(form == fused_form::two_shot ? w.share : rows);
+    w.rows = static_cast<std::uint32_t>(uses_shares(form) ? w.share : rows);
     w.hidden = hidden;
     w.inverse_hidden = 1.0f / hidden;
     w.eps = 1e-6f;
     w.choose_wire();
-    w.spread((form == fused_form::packet ? 8 : 16) / sizeof(bfloat16), split);
+    w.spread((uses_packets(form) ? 8 : 16) / sizeof(bfloat16), split);
     w.is_clustered = w.split > 1 && clusters;
     call_record record = record_of(collective::fused_all_reduce);
     record.count = rows;
     XYL_TRY(fill(first_output(), rounded(-1.0f)));
     XYL_TRY(fill(second_output(), rounded(-1.0f)));
     // 128 lanes take a part of 128 or 256 pieces: two parts of a row of packets, or all of a row of 128 units.
-    const unsigned lanes = split == 1 && form == fused_form::packet ? 256 : 128;
+    const unsigned lanes = split == 1 && uses_packets(form) ? 256 : 128;
     XYL_TRY(side_.fused({form, w.split, lanes}, w, record, scratch_.stream));
     XYL_TRY(expect(names[static_cast<int>(form)], second_output(), elements, sum()));
     return expect(names[static_cast<int>(form)], first_output(), elements, 1.0f);
@@ -206,11 +239,11 @@ class kernel_check {
 
 }  // namespace
 
-result check_kernels(device_side& side, int rank, int ranks, std::span<const unsigned, 3> fused_blocks,
-                     bool clusters) {
-  const device_scope scope(side.handle().ordinal);
-  XYL_TRY(scope.status());
-  return kernel_check(side, rank, ranks).run(fused_blocks, clusters);
+result kernel_check::create(device_side& side, int rank, int ranks, std::unique_ptr<kernel_check>& out) {
+  auto made = std::make_unique<cuda_kernel_check>(side, rank, ranks);
+  XYL_TRY(made->allocate());
+  out = std::move(made);
+  return {};
 }
 
 }  // namespace xyl

@@ -12,6 +12,13 @@
 
 namespace xyl {
 
+namespace {
+
+// More rows go through the same blocks in turn.
+constexpr std::uint64_t most_blocks_of_rows = 65535;
+
+}  // namespace
+
 result find_clusters(int device, device_handle& handle) {
   int major = 0, minor = 0;
   XYL_TRY(cuda_result(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
@@ -20,7 +27,8 @@ result find_clusters(int device, device_handle& handle) {
                       "cudaDeviceGetAttribute"));
   handle.has_clusters = 0;
   if (!known_archs::of(10 * major + minor).has_clusters) return {};
-  std::int32_t held[3] = {handle.max_fused_blocks[0], handle.max_fused_blocks[1], handle.max_fused_blocks[2]};
+  std::int32_t held[fused_forms];
+  std::copy(std::begin(handle.max_fused_blocks), std::end(handle.max_fused_blocks), held);
   for (const fused_kernel_entry& e : all_fused_kernels()) {
     cudaLaunchAttribute attribute{};
     attribute.id = cudaLaunchAttributeClusterDimension;
@@ -40,7 +48,7 @@ result find_clusters(int device, device_handle& handle) {
     most = std::min(most, clusters * static_cast<std::int32_t>(most_blocks_of_row));
   }
   handle.has_clusters = 1;
-  std::copy(held, held + 3, handle.max_fused_blocks);
+  std::copy(std::begin(held), std::end(held), handle.max_fused_blocks);
   return {};
 }
 
@@ -66,6 +74,34 @@ result cuda_device_side::fused(const fused_launch& how, const fused_work& work, 
     return launch(k, how.blocks, shape, arguments, stream, overlap_);
   };
   XYL_TRY(with_capacity(k, with));
+  return order_.after(stream);
+}
+
+bool cuda_device_side::can_add(xylDataType_t type) const {
+  const std::size_t ranks = peers_.size();
+  return (ranks == 2 || ranks == 4 || ranks == 8) &&
+         (type == xylFloat16 || type == xylBfloat16 || type == xylFloat32);
+}
+
+result cuda_device_side::fused_rows(const fused_work& work, xylDataType_t type, xylStream_t stream) {
+  const kernel k = choose_rows_kernel(type, work.pattern);
+  if (!k.function) return error(xylInvalidArgument, "no kernel for rows of type %d", static_cast<int>(type));
+  if (work.tokens == 0) return {};
+  const device_scope scope(device_);
+  XYL_TRY(scope.status());
+  XYL_TRY(order_.before(stream));
+  const auto element_bytes = facts_of(type)->bytes;
+  fused_arguments<argument_capacity(2)> arguments;
+  arguments.work = work;
+  // As many pieces for every lane, in whole warps: pieces of a scale's group lie in one.
+  const unsigned pieces = work.hidden * element_bytes / 16;
+  const unsigned of_lane = (pieces + most_lanes_of_rows - 1) / most_lanes_of_rows;
+  block_shape shape;
+  shape.lanes = ((pieces + of_lane - 1) / of_lane + 31) / 32 * 32;
+  arguments.work.split = 1;
+  arguments.work.is_clustered = false;
+  const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(work.tokens, most_blocks_of_rows));
+  XYL_TRY(launch_alone(k, blocks, shape, arguments, stream, overlap_));
   return order_.after(stream);
 }
 

@@ -27,13 +27,13 @@ inline constexpr int device_capacity = 64;
 
 // What a rank tells the others about its workspace. Plain bytes, exchanged over the control plane.
 struct device_handle {
-  std::uint8_t uuid[16];             // of the GPU: equal means the same GPU
-  std::uint8_t process[16];          // token of the process: equal means that `address` can be used as it is
-  std::uint64_t address;             // of the workspace in that process
-  std::int32_t ordinal;              // CUDA device number in that process
-  std::int32_t max_blocks;           // co-resident blocks of the most demanding kernel on the whole device
-  std::int32_t max_fused_blocks[3];  // the same of the fused kernels, by form
-  std::int32_t has_clusters;         // of the most blocks that may share a row
+  std::uint8_t uuid[16];     // of the GPU: equal means the same GPU
+  std::uint8_t process[16];  // token of the process: equal means that `address` can be used as it is
+  std::uint64_t address;     // of the workspace in that process
+  std::int32_t ordinal;      // CUDA device number in that process
+  std::int32_t max_blocks;   // co-resident blocks of the most demanding kernel on the whole device
+  std::int32_t max_fused_blocks[fused_forms];  // the same of the fused kernels, by form
+  std::int32_t has_clusters;                   // of the most blocks that may share a row
   std::int32_t pci_domain, pci_bus, pci_device;
   std::int32_t sm;       // compute capability: 10 * major + minor
   std::uint8_t ipc[64];  // cudaIpcMemHandle_t
@@ -46,6 +46,10 @@ struct device_launch {
   algorithm how;
   unsigned blocks;
   ring_seat ring = {};
+  // Not null: a sum, to which this is added in fp32 before it is rounded (see proto/addend.hpp). Only where
+  // can_add() says so, and not with a ring.
+  const void* addend = nullptr;
+  bool is_sum = false;  // whatever the record says: it is that of a fused call
 };
 
 struct fused_launch {
@@ -125,6 +129,10 @@ class device_side {
   // The same for one launch of a fused call. work: see fused_work; its split is a cluster if it says so.
   virtual result fused(const fused_launch& how, const fused_work& work, const call_record& record,
                        xylStream_t stream) = 0;
+  // Whether all_reduce() can sum this type, and add to the sum.
+  virtual bool can_add(xylDataType_t type) const = 0;
+  // The second step of a fused call in two, for all of work.tokens: see proto/fused_rows.hpp.
+  virtual result fused_rows(const fused_work& work, xylDataType_t type, xylStream_t stream) = 0;
   // Of launches from now on: the longest that a wait may last.
   virtual void wait_at_most(std::int64_t deadline_ns) = 0;
   // Waits until nothing that was enqueued outside graphs is running.

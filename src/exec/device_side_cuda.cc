@@ -199,7 +199,8 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   const int ranks = static_cast<int>(peers_.size());
   if (ranks == 1 && how.how == algorithm::ring) how.how = algorithm::one_shot;  // a ring takes two
   const auto type = static_cast<xylDataType_t>(record.type);
-  const kernel k = choose_kernel(how.how, type, static_cast<xylRedOp_t>(record.operation), ranks);
+  const auto operation = how.is_sum ? xylSum : static_cast<xylRedOp_t>(record.operation);
+  const kernel k = choose_kernel(how.how, type, operation, ranks);
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   if (how.blocks == 0 || how.blocks > map_.blocks || how.blocks > turn::most_blocks)
     return error(xylInternalError, "a launch of %u blocks in a workspace for %u", how.blocks, map_.blocks);
@@ -213,6 +214,7 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
     arguments.units_of_block = units;
     describe(arguments, send, recv, count, record);
     arguments.what.ring = how.ring;
+    arguments.what.addend = static_cast<const std::byte*>(how.addend);
     return launch(k, how.blocks, shape_of(k, units, map_.ranks), arguments, stream, overlap_);
   };
   XYL_TRY(with_capacity(k, with));

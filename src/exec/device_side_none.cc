@@ -16,7 +16,7 @@ result device_side::create(int, const layout&, std::byte*, std::size_t, std::int
   return error(xylInternalError, "this build has no CUDA, so no rank can have a device");
 }
 
-result check_kernels(device_side&, int, int, std::span<const unsigned, 3>, bool) {
+result kernel_check::create(device_side&, int, int, std::unique_ptr<kernel_check>&) {
   return error(xylInternalError, "this build has no CUDA, so there are no kernels to check");
 }
 

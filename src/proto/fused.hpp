@@ -61,13 +61,21 @@ XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
   const row_team t = row_team::of(s, w, w.hidden / E);
   const auto line_of = [&](unsigned row, unsigned v) { return std::uint64_t{row} * w.row_line_stride + v; };
 
-  put_headers(s, c);
+  // What a lane needs for its first row is loaded before the epoch is known: the trips to memory overlap.
   constexpr bool keep = J <= 8;
   std::uint64_t first[keep ? J : 1];
+  row_inputs<F, 1, J> in;
+  if (keep && t.index < w.rows) {
+    for_each_piece<J>(
+        s, t, [&](int j, unsigned v) { first[keep ? j : 0] = addend<F, 1>(s, w, w.first + t.index, v).word[0]; });
+    in.load(s, w, t, w.first + t.index, true);
+  }
+
+  put_headers(s, c);
   for (unsigned row = t.index; row < w.rows; row += t.teams)
     for_each_piece<J>(s, t, [&](int j, unsigned v) {
-      const std::uint64_t word = addend<F, 1>(s, w, w.first + row, v).word[0];
-      if (keep && row == t.index) first[keep ? j : 0] = word;
+      const std::uint64_t word =
+          keep && row == t.index ? first[keep ? j : 0] : addend<F, 1>(s, w, w.first + row, v).word[0];
       const std::uint64_t to = c.map.packet_offset(slot, static_cast<unsigned>(c.rank), line_of(row, v));
 #pragma unroll
       for (int k = 1; k < ranks; ++k) {
@@ -79,24 +87,29 @@ XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
   sent(s);
 
   bool good = join(s);
-  good = good && check_headers(s, c);
+  // A lane with more pieces than one would wait for its header beside the first alone.
+  bool with_headers = J == 1 && good && t.index < w.rows && units_bring_headers<F>(s, c, t.end - t.begin);
+  good = good && (with_headers || check_headers(s, c));
   row_epilogue<S, Call, F, 1, J> epilogue(s, c, w, t, F{});
   bool any = false;
   for (unsigned row = t.index; row < w.rows; row += t.teams) {
     const std::uint64_t token = w.first + row;
-    row_inputs<F, 1, J> in;
-    in.load(s, w, t, token, true);
+    const bool is_first = keep && row == t.index;
+    if (!is_first) in.load(s, w, t, token, true);
     float x[J][E];
-    for_each_piece<J>(s, t, [&](int j, unsigned v) {
-      if (!good) return;
-      const std::uint64_t own = keep && row == t.index ? first[keep ? j : 0] : addend<F, 1>(s, w, token, v).word[0];
-      if constexpr (F::ranks != 0) {
-        good = reduce_packets<F::ranks, false>(s, c, F{}, 0, F::ranks, line_of(row, v), own, x[j]);
-      } else {
-        for (int p = 0; p < ranks && good; p += packet_batch)
-          good = reduce_packets<packet_batch, false>(s, c, F{}, p, ranks, line_of(row, v), own, x[j]);
-      }
-    });
+    const auto sum = [&](int j, unsigned v, bool has_data) {
+      const std::uint64_t own = !has_data  ? 0
+                                : is_first ? first[keep ? j : 0]
+                                           : addend<F, 1>(s, w, token, v).word[0];
+      good = reduce_unit(s, c, F{}, with_headers, good, has_data, line_of(row, v), own, x[j]);
+    };
+    if constexpr (J == 1) {
+      const unsigned v = t.begin + s.lane();
+      sum(0, v, v < t.end);
+    } else {
+      for_each_piece<J>(s, t, [&](int j, unsigned v) { sum(j, v, true); });
+    }
+    with_headers = false;
     if (good && !any) received(s);
     any = true;
     good = epilogue.finish({row, token}, row_stage::sum, in, good, x);
@@ -255,8 +268,8 @@ XYL_FN bool fused_two_shot_block(S& s, const Call& c, const fused_work& w, const
     } else if (good) {
       for_each_piece<J>(s, t, [&](int j, unsigned v) { sum_staged<F>(s, c, w, token, v, from, x[j]); });
     }
-    const row_place place_of_row{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(c.rank), token, true,
-                                 gathered(c.rank) + k * wire_bytes};
+    const row_place place_of_row{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(c.rank), token,
+                                 row_sent::as_bytes, gathered(c.rank) + k * wire_bytes};
     good = epilogue.finish(place_of_row, row_stage::sum, in, good, x);
     if (!good) return false;
   }

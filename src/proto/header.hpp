@@ -68,6 +68,49 @@ XYL_FN bool check_headers(S& s, const Call& c) {
   return good;
 }
 
+// Headers can also be awaited beside the first packets of a call, where every lane looks at one: then no lane has
+// a round of its own before, which all others of the block would wait for. Only where there are lanes enough; their
+// verdicts make the block's.
+template <class S, class Call>
+XYL_FN bool can_share_headers(const S& s, const Call& c) {
+  return s.lanes() >= static_cast<unsigned>(c.ranks) && c.ranks <= 32;
+}
+
+// Lines of packets (null: none), and the header of rank `source`, if that is a peer. The packets are the first
+// N - 1; the last of both arrays is room for the header. Refuses a call that does not fit to this one.
+template <int N, class S, class Call>
+XYL_FN bool get_all_and_header(S& s, const Call& c, int source, const line* (&lines)[N], std::uint64_t (&data)[N],
+                               waiting w) {
+  const epoch_t e = s.epoch();
+  lines[N - 1] = source < c.ranks && source != c.rank
+                     ? at<const line>(c, c.rank, c.map.header_offset(c.map.slot(e), static_cast<unsigned>(source)))
+                     : nullptr;
+  data[N - 1] = c.fingerprint;
+  if constexpr (requires { s.template get_all_and_header<N>(lines, 0u, data, w, source, c.fingerprint); }) {
+    return s.template get_all_and_header<N>(lines, packet_epoch(e), data, w, source, c.fingerprint);
+  } else {
+    const waiting for_header{source, phase::header};
+    if (lines[N - 1] != nullptr) {
+      const line* const header[1] = {lines[N - 1]};
+      std::uint64_t seen[1] = {};
+      if (!s.template get_all<1>(header, packet_epoch(e), seen, for_header)) return false;
+      if (seen[0] != c.fingerprint) {
+        s.refuse(for_header, c.fingerprint, seen[0]);
+        return false;
+      }
+    }
+    const line* packets[N - 1];
+    std::uint64_t words[N - 1];
+    for (int i = 0; i < N - 1; ++i) {
+      packets[i] = lines[i];
+      words[i] = data[i];
+    }
+    if (!s.template get_all<N - 1>(packets, packet_epoch(e), words, w)) return false;
+    for (int i = 0; i < N - 1; ++i) data[i] = words[i];
+    return true;
+  }
+}
+
 // Headers alone: returns when every rank has come.
 template <class S, class Call>
 XYL_FN bool barrier(S& s, const Call& c) {

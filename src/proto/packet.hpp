@@ -5,6 +5,7 @@
 // the bytes: the fastest for small messages. Relies on 8-byte stores being seen whole.
 #pragma once
 
+#include "proto/addend.hpp"
 #include "proto/header.hpp"
 #include "proto/partition.hpp"
 #include "proto/reduction.hpp"
@@ -15,68 +16,67 @@ namespace xyl {
 // Peers looked at together where the number of ranks is not a constant.
 inline constexpr int packet_batch = 4;
 
-// Waits for unit `u` of ranks [first, first + N); words[i] becomes rank first + i's, this rank's own stays. With
-// Headers the peers' headers are awaited too, in the same round of loads, and every lane convinces itself that the
-// calls fit together: then no barrier has to carry one lane's verdict to the others.
+// Waits for unit `u` of ranks [first, first + N), if this lane has one; words[i] becomes rank first + i's, this
+// rank's own stays. With Headers this lane's header is awaited too, see header.hpp.
 template <int N, bool Headers, class S, class Call>
-XYL_FN bool get_packets(S& s, const Call& c, int first, int ranks, std::uint64_t u, std::uint64_t (&words)[N]) {
+XYL_FN bool get_packets(S& s, const Call& c, int first, int ranks, bool has_data, std::uint64_t u,
+                        std::uint64_t (&words)[N]) {
   const unsigned slot = c.map.slot(s.epoch());
-  constexpr int lines_in_all = Headers ? 2 * N : N;
+  constexpr int lines_in_all = Headers ? N + 1 : N;
   const line* lines[lines_in_all];
   std::uint64_t got[lines_in_all];
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     const int p = first + i;
-    const bool is_peer = p != c.rank && p < ranks;
-    const auto source = static_cast<unsigned>(p);
+    const bool is_peer = has_data && p != c.rank && p < ranks;
     got[i] = words[i];
-    lines[i] = is_peer ? at<const line>(c, c.rank, c.map.packet_offset(slot, source, u)) : nullptr;
-    if constexpr (Headers) {
-      got[N + i] = c.fingerprint;
-      lines[N + i] = is_peer ? at<const line>(c, c.rank, c.map.header_offset(slot, source)) : nullptr;
-    }
+    lines[i] =
+        is_peer ? at<const line>(c, c.rank, c.map.packet_offset(slot, static_cast<unsigned>(p), u)) : nullptr;
   }
-  if (!s.template get_all<lines_in_all>(lines, packet_epoch(s.epoch()), got, waiting{first, phase::packet, N}))
-    return false;
-  bool good = true;
+  const waiting w{first, phase::packet, N};
+  bool good;
+  if constexpr (Headers)
+    good = get_all_and_header(s, c, static_cast<int>(s.lane() % 32), lines, got, w);
+  else
+    good = s.template get_all<N>(lines, packet_epoch(s.epoch()), got, w);
 #pragma unroll
-  for (int i = 0; i < N; ++i) {
-    words[i] = got[i];
-    if constexpr (Headers) good = good && got[N + i] == c.fingerprint;
-  }
+  for (int i = 0; i < N; ++i) words[i] = got[i];
   return good;
 }
 
 // The same between two ranks: there is one peer.
 template <bool Headers, class S, class Call>
-XYL_FN bool get_packet_of_peer(S& s, const Call& c, std::uint64_t u, std::uint64_t (&words)[2]) {
-  const unsigned slot = c.map.slot(s.epoch());
+XYL_FN bool get_packet_of_peer(S& s, const Call& c, bool has_data, std::uint64_t u, std::uint64_t (&words)[2]) {
   const int peer = 1 - c.rank;
-  const auto source = static_cast<unsigned>(peer);
   constexpr int lines_in_all = Headers ? 2 : 1;
   const line* lines[lines_in_all];
-  std::uint64_t got[lines_in_all];
-  lines[0] = at<const line>(c, c.rank, c.map.packet_offset(slot, source, u));
-  if constexpr (Headers) lines[1] = at<const line>(c, c.rank, c.map.header_offset(slot, source));
-  if (!s.template get_all<lines_in_all>(lines, packet_epoch(s.epoch()), got, waiting{peer, phase::packet, 1}))
-    return false;
+  std::uint64_t got[lines_in_all] = {words[0]};
+  lines[0] = has_data ? at<const line>(c, c.rank,
+                                       c.map.packet_offset(c.map.slot(s.epoch()), static_cast<unsigned>(peer), u))
+                      : nullptr;
+  const waiting w{peer, phase::packet, 1};
+  bool good;
+  if constexpr (Headers)
+    good = get_all_and_header(s, c, peer, lines, got, w);
+  else
+    good = s.template get_all<1>(lines, packet_epoch(s.epoch()), got, w);
   words[0] = c.rank == 0 ? words[0] : got[0];
   words[1] = c.rank == 0 ? got[0] : words[1];
-  if constexpr (Headers) return got[1] == c.fingerprint;
-  return true;
+  return good;
 }
 
-// Combines unit `u` of ranks [first, first + N) into acc, in rank order; this rank's own comes from `own`.
+// Combines unit `u` of ranks [first, first + N) into acc, in rank order; this rank's own comes from `own`. A lane
+// without data comes for its header alone.
 template <int N, bool Headers, class S, class Call, class R>
-XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ranks, std::uint64_t u,
+XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ranks, bool has_data, std::uint64_t u,
                            std::uint64_t own, typename R::accumulator (&acc)[R::per_word]) {
   std::uint64_t words[N];
 #pragma unroll
   for (int i = 0; i < N; ++i) words[i] = own;
   if constexpr (N == 2) {  // only where there are two ranks
-    if (!get_packet_of_peer<Headers>(s, c, u, words)) return false;
+    if (!get_packet_of_peer<Headers>(s, c, has_data, u, words)) return false;
   } else {
-    if (!get_packets<N, Headers>(s, c, first, ranks, u, words)) return false;
+    if (!get_packets<N, Headers>(s, c, first, ranks, has_data, u, words)) return false;
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) {
@@ -91,19 +91,45 @@ XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ran
   return true;
 }
 
+// The same over all ranks. with_headers: this is the lane's first, and comes for its header too (then `good` is the
+// verdict of no other wait); only with a constant number of ranks.
+template <class R, class S, class Call>
+XYL_FN bool reduce_unit(S& s, const Call& c, const R& red, bool with_headers, bool good, bool has_data,
+                        std::uint64_t u, std::uint64_t own, typename R::accumulator (&acc)[R::per_word]) {
+  if constexpr (R::ranks != 0) {
+    if (with_headers) return reduce_packets<R::ranks, true>(s, c, red, 0, R::ranks, has_data, u, own, acc);
+    return good && (!has_data || reduce_packets<R::ranks, false>(s, c, red, 0, R::ranks, true, u, own, acc));
+  } else {
+    for (int p = 0; p < c.ranks && good && has_data; p += packet_batch)
+      good = reduce_packets<packet_batch, false>(s, c, red, p, c.ranks, true, u, own, acc);
+    return good;
+  }
+}
+// Whether a block's first units, of which it has so many, bring the headers: between two ranks always, and among
+// more (where a lane more for every poll costs more than it saves) if no lanes are free to see to them.
+template <class R, class S, class Call>
+XYL_FN bool units_bring_headers(const S& s, const Call& c, std::uint64_t units) {
+  return R::ranks != 0 && can_share_headers(s, c) &&
+         (R::ranks == 2 || units + static_cast<unsigned>(R::ranks) > s.lanes());
+}
+
 // The first unit of this lane: its trip to memory overlaps with the one of the epoch. Not before begin_early(): the
 // launch before may still be writing it.
+struct first_words {
+  std::uint64_t own, addend;
+};
 template <bool Whole, class S, class Call, class R>
-XYL_FN std::uint64_t first_packet(const S& s, const Call& c, const R&) {
+XYL_FN first_words load_first(const S& s, const Call& c, const R&) {
   const range mine = part_of_block(s, units_of(c.count, R::per_word));
   const std::uint64_t u = mine.begin + s.lane();
-  return u < mine.end ? load_user<typename R::element, std::uint64_t, Whole>(c.input, u * R::per_word, c.count,
-                                                                             is_aligned(c.input, 8))
-                      : 0;
+  if (u >= mine.end) return {};
+  return {load_user<typename R::element, std::uint64_t, Whole>(c.input, u * R::per_word, c.count,
+                                                               is_aligned(c.input, 8)),
+          has_addend<R>(c) ? load_addend<false, R>(c, u * R::per_word) : 0};
 }
 
 template <bool Whole, class S, class Call, class R>
-XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint64_t first_word) {
+XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, const first_words& loaded) {
   using T = typename R::element;
   const int ranks = R::ranks ? R::ranks : c.ranks;
   const epoch_t e = s.epoch();
@@ -111,7 +137,7 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
   const range mine = part_of_block(s, units_of(c.count, R::per_word));
   const auto own = [&](std::uint64_t u) {
     return u - mine.begin < s.lanes()
-               ? first_word
+               ? loaded.own
                : load_user<T, std::uint64_t, Whole>(c.input, u * R::per_word, c.count, in_aligned);
   };
 
@@ -128,36 +154,28 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
 
   sent(s);
 
-  // Few peers and many lanes: each lane looks at the headers beside its packets. Else the lanes agree once, after
-  // their first unit, so that the waits for headers and packets overlap. Either way nothing is stored before, and
-  // the last lanes refuse what does not fit together: packets may never come then.
-  constexpr bool each_lane_checks = R::ranks == 2 && !is_single_lane<S>;
+  // Nothing is stored before it is known that the calls fit together. Between two ranks every lane sees that for
+  // itself, as there is one header; else the lanes agree once, after their first unit.
   if (!join(s)) return false;
-  bool good = check_headers(s, c);
-  bool agreed = each_lane_checks;
-  for (std::uint64_t first = mine.begin; first < mine.end || !agreed; first += s.lanes()) {
+  bool with_headers = units_bring_headers<R>(s, c, mine.size());
+  bool good = with_headers || check_headers(s, c);
+  bool agreed = with_headers && R::ranks == 2;
+  for (std::uint64_t first = mine.begin; first < mine.end || !agreed || with_headers; first += s.lanes()) {
     const std::uint64_t u = first + s.lane();
+    const bool has_data = u < mine.end;
     typename R::accumulator acc[R::per_word] = {};
-    if (good && u < mine.end) {
-      const std::uint64_t word = own(u);
-      if constexpr (R::ranks != 0) {
-        // Once seen, headers need not be looked at again.
-        good = each_lane_checks && first == mine.begin
-                   ? reduce_packets<R::ranks, each_lane_checks>(s, c, red, 0, R::ranks, u, word, acc)
-                   : reduce_packets<R::ranks, false>(s, c, red, 0, R::ranks, u, word, acc);
-      } else {
-        for (int p = 0; p < ranks && good; p += packet_batch)
-          good = reduce_packets<packet_batch, false>(s, c, red, p, ranks, u, word, acc);
-      }
-    }
+    good = reduce_unit(s, c, red, with_headers, good, has_data, u, has_data ? own(u) : 0, acc);
+    with_headers = false;
     if (!agreed) {
       if (!s.all(good)) return false;
       agreed = true;
     }
-    if (good && u < mine.end) {
+    if (good && has_data) {
       received(s);
-#pragma unroll
-      for (int k = 0; k < R::per_word; ++k) acc[k] = red.finish(acc[k]);
+      if (has_addend<R>(c) && first == mine.begin)
+        add_word<R>(loaded.addend, acc);
+      else
+        finish_word(c, red, u * R::per_word, acc);
       store_user<T, std::uint64_t, Whole>(c.output, u * R::per_word, c.count, out_aligned, R::codec::encode(acc));
     }
   }
@@ -166,7 +184,7 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
 
 template <bool Whole, class S, class Call, class R>
 XYL_FN bool packet_allreduce_of(S& s, const Call& c, const R& red) {
-  const bool good = begin_early(s) && packet_allreduce_block<Whole>(s, c, red, first_packet<Whole>(s, c, red));
+  const bool good = begin_early(s) && packet_allreduce_block<Whole>(s, c, red, load_first<Whole>(s, c, red));
   s.leave();
   return good;
 }

@@ -127,7 +127,7 @@ XYL_FN bool packet_reduce_block(S& s, const Call& c, const R& red, const reduce_
     if (good && has_unit) {
       const std::uint64_t own = load(c.rank, u);
       for (int p = 0; p < ranks && good; p += batch)
-        good = reduce_packets<batch, false>(s, c, red, p, ranks, u, own, acc);
+        good = reduce_packets<batch, false>(s, c, red, p, ranks, true, u, own, acc);
     }
     if (!agreed) {
       if (!s.all(good)) return false;

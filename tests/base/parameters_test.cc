@@ -86,6 +86,7 @@ TEST(parameters, algorithm_has_the_names_of_the_protocols) {
 }
 
 TEST(parameters, sizes_blocks_and_choices) {
+  EXPECT_EQ(read_good({"XYLEM_TWOSTEP_BYTES=64k"}).two_step_bytes, 65536u);
   EXPECT_EQ(read_good({"XYLEM_PACKET_BYTES=16k"}).packet_bytes, 16384u);
   EXPECT_EQ(read_good({"XYLEM_PACKET_BYTES=0"}).packet_bytes, 0u);
   EXPECT_EQ(read_good({"XYLEM_ONESHOT_BYTES=1024G"}).one_shot_bytes, 1ull << 40);

@@ -21,19 +21,20 @@ TEST(FusedShape, EveryShapeFits) {
             for (const bool clusters : {false, true})
               for (const fused_pattern pattern :
                    {fused_pattern::all_reduce, fused_pattern::norm, fused_pattern::fp8_per_group})
-                for (const fused_form form : {fused_form::packet, fused_form::one_shot, fused_form::two_shot}) {
+                for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
+                                              fused_form::two_shot}) {
                   const layout map = layout::make(static_cast<unsigned>(ranks), 64, 1 << 20, 16 << 20);
                   fused_work w;
                   w.hidden = hidden;
                   w.tokens = tokens;
                   w.share = (tokens + static_cast<unsigned>(ranks) - 1) / static_cast<unsigned>(ranks);
                   w.pattern = pattern;
-                  const fused_limits limits{{blocks, blocks, blocks}, clusters};
+                  const fused_limits limits{{blocks, blocks, blocks, blocks}, clusters};
                   const fused_shape s = shape_fused(form, element, ranks, limits, map, w);
                   if (s.blocks == 0) continue;
                   ++possible;
                   clustered += w.is_clustered;
-                  const unsigned piece = (form == fused_form::packet ? 8 : 16) / element, pieces = hidden / piece;
+                  const unsigned piece = (uses_packets(form) ? 8 : 16) / element, pieces = hidden / piece;
                   ASSERT_LE(s.blocks, blocks);
                   ASSERT_EQ(s.blocks % w.split, 0u);
                   ASSERT_LE(w.split, most_blocks_of_row);
@@ -46,8 +47,9 @@ TEST(FusedShape, EveryShapeFits) {
                             std::min(w.pieces_of_block, pieces));
                   ASSERT_GE(s.rows, 1u);
                   const std::uint64_t row = std::uint64_t{hidden} * element;
-                  if (form == fused_form::packet) {
-                    ASSERT_LE(s.rows * w.row_line_stride * 8, map.packet_capacity());
+                  if (uses_packets(form)) {
+                    // Scattered rows, and norms behind them.
+                    ASSERT_LE(s.rows * w.row_line_stride * 8 * (uses_shares(form) ? 2 : 1), map.packet_capacity());
                     ASSERT_LE(scale_width(pattern), 32 * piece);
                   } else if (form == fused_form::one_shot) {
                     ASSERT_LE(s.rows * row, map.bulk_stride);
@@ -55,7 +57,7 @@ TEST(FusedShape, EveryShapeFits) {
                     ASSERT_LE(s.rows * (row + w.wire_row_bytes(element)), map.bulk_stride);
                   }
                   if (w.split > 1 && pattern != fused_pattern::all_reduce && !w.is_clustered) {
-                    const unsigned shares = form == fused_form::two_shot ? static_cast<unsigned>(ranks) : 1u;
+                    const unsigned shares = uses_shares(form) ? static_cast<unsigned>(ranks) : 1u;
                     ASSERT_LE(s.rows * shares, layout::team_rows);
                   }
                 }
@@ -70,7 +72,7 @@ TEST(FusedShape, OneTokenIsSpreadOverBlocks) {
   w.tokens = 1;
   w.share = 1;
   w.pattern = fused_pattern::norm;
-  const fused_shape s = shape_fused_or_next(fused_form::packet, 2, 8, {{16, 8, 8}, true}, map, w);
+  const fused_shape s = shape_fused_or_next(fused_form::packet, 2, 8, {{16, 16, 8, 8}, true}, map, w);
   EXPECT_EQ(s.form, fused_form::packet);
   EXPECT_EQ(w.split, 8u);
   EXPECT_TRUE(w.is_clustered);
@@ -84,7 +86,7 @@ TEST(FusedShape, WhatPacketsCannotDoTheNextFormDoes) {
   w.tokens = 1;
   w.share = 1;
   w.pattern = fused_pattern::fp8_per_group;  // of float: 128 of them are more than a warp's packets
-  const fused_shape s = shape_fused_or_next(fused_form::packet, 4, 2, {{16, 8, 8}, true}, map, w);
+  const fused_shape s = shape_fused_or_next(fused_form::packet, 4, 2, {{16, 16, 8, 8}, true}, map, w);
   EXPECT_EQ(s.form, fused_form::one_shot);
 }
 

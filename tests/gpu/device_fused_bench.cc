@@ -52,7 +52,7 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
   cudaStream_t stream;
   must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
   int wrong = 0;
-  constexpr const char* names[] = {"packet", "oneshot", "twoshot"};
+  constexpr const char* names[] = {"packet", "2packet", "oneshot", "twoshot"};
   if (r.rank() == 0)
     std::printf("# ranks %d, hidden %u, pattern %d, at most %u, %u, %u blocks, us per call\n", r.ranks(), hidden,
                 static_cast<int>(pattern), device.limits().blocks[0], device.limits().blocks[1],
@@ -76,7 +76,8 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
       });
       if (r.rank() == 0) std::printf("  bare %.2f", us);
     }
-    for (const fused_form form : {fused_form::packet, fused_form::one_shot, fused_form::two_shot}) {
+    for (const fused_form form :
+         {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
       if (r.rank() == 0) std::printf("\n  %-8s", names[static_cast<int>(form)]);
       for (const bool clusters : {true, false}) {
         if (clusters && !device.limits().clusters) continue;
@@ -100,6 +101,18 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
           }
         }
       }
+    }
+    if (r.rank() == 0) std::printf("\n  two steps:");
+    for (const algorithm how :
+         {algorithm::packet, algorithm::two_shot_packet, algorithm::one_shot, algorithm::two_shot}) {
+      test::fused_data<bfloat16> d(f, r.rank(), r.ranks());
+      const device_copy at(d);
+      if (!device(how, d, at, stream)) continue;
+      must(cudaStreamSynchronize(stream), "synchronise");
+      const double us = time(stream, [&] { (void)device(how, d, at, stream); });
+      at.copy_back();
+      wrong += !d.same_outputs(first) || r.poisoned() != 0;
+      if (r.rank() == 0) std::printf(" %s %.2f", name_of(how), us);
     }
     if (r.rank() == 0) std::printf("\n");
   }

@@ -9,8 +9,8 @@
 #include <new>
 #include <thread>
 
-#include "proto/fused.hpp"
 #include "proto/fused_data.hpp"
+#include "proto/fused_two_shot_packet.hpp"
 #include "spaces/thread_space.hpp"
 
 namespace xyl::test {
@@ -53,7 +53,7 @@ fused_work work_of(fused_data<T>& d, fused_form form, int ranks, unsigned blocks
   w.gemma = d.f.gemma;
   w.residual_sharded = d.f.residual_sharded;
   w.choose_wire();
-  w.spread((form == fused_form::packet ? 8 : 16) / sizeof(T), blocks_of_row);
+  w.spread((uses_packets(form) ? 8 : 16) / sizeof(T), blocks_of_row);
   return w;
 }
 
@@ -89,7 +89,7 @@ class fused_machine_of {
         for (unsigned l = 0; l < grid_.lanes; ++l)
           threads.emplace_back([&, &launch = *launches.back(), r, b, l] {
             fused_work w = work_of(data[static_cast<unsigned>(r)], form, grid_.ranks, grid_.blocks_of_row);
-            const std::uint64_t all = form == fused_form::two_shot ? w.share : w.tokens;
+            const std::uint64_t all = uses_shares(form) ? w.share : w.tokens;
             const unsigned usable = grid_.blocks / w.split * w.split;
             do {
               w.rows = static_cast<std::uint32_t>(std::min(grid_.rows, all - w.first));
@@ -134,6 +134,8 @@ class fused_machine_of {
       switch (form) {
         case fused_form::packet:
           return fused_packet<F>(s, c, w);
+        case fused_form::two_shot_packet:
+          return fused_two_shot_packet<F>(s, c, w);
         case fused_form::one_shot:
           return fused_one_shot<F>(s, c, w);
         case fused_form::two_shot:

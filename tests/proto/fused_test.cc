@@ -10,7 +10,8 @@
 namespace xyl::test {
 namespace {
 
-constexpr fused_form all_forms[] = {fused_form::packet, fused_form::one_shot, fused_form::two_shot};
+constexpr fused_form all_forms[] = {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
+                                    fused_form::two_shot};
 constexpr fused_pattern all_patterns[] = {fused_pattern::all_reduce,    fused_pattern::norm,
                                           fused_pattern::fp8_static,    fused_pattern::fp8_per_token,
                                           fused_pattern::fp8_per_group, fused_pattern::nvfp4_linear,
@@ -35,7 +36,7 @@ template <class T>
 fused_data<T> run(const fused_case& f, const fused_grid& g, fused_form form) {
   SCOPED_TRACE(describe(f, g, form));
   const std::uint64_t row = f.hidden * sizeof(T);
-  fused_machine machine(g, (row * 2 + 256) * g.rows, (row * 2 + 64) * g.rows + 4096);
+  fused_machine machine(g, 3 * (row * 2 + 256) * g.rows, (row * 2 + 64) * g.rows + 4096);
   auto data = make_data<T>(f, g.ranks);
   EXPECT_TRUE(machine.run(form, data));
   EXPECT_EQ(data[0].check(), "");
@@ -53,7 +54,7 @@ template <class T>
 void all_forms_agree(const fused_case& f, fused_grid g) {
   std::vector<fused_data<T>> results;
   for (const fused_form form : all_forms) {
-    if (f.residual_sharded && form != fused_form::two_shot) continue;
+    if (f.residual_sharded && !uses_shares(form)) continue;
     results.push_back(run<T>(f, g, form));
     EXPECT_TRUE(results.back().same_outputs(results.front())) << describe(f, g, form);
   }

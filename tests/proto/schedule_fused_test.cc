@@ -45,10 +45,11 @@ schedule_explorer::outcome explore(int ranks, unsigned lanes, fused_form form, c
       w.fill(c, r);
       c.fingerprint = 0x1234567890abcdefull + static_cast<unsigned>(k);
       fused_work work = work_of(data[mine], form, ranks);
-      work.rows = static_cast<std::uint32_t>(form == fused_form::two_shot ? work.share : work.tokens);
-      const bool one = form == fused_form::packet     ? fused_packet<bf16_rows>(s, c, work)
-                       : form == fused_form::one_shot ? fused_one_shot<bf16_rows>(s, c, work)
-                                                      : fused_two_shot<bf16_rows>(s, c, work);
+      work.rows = static_cast<std::uint32_t>(uses_shares(form) ? work.share : work.tokens);
+      const bool one = form == fused_form::packet            ? fused_packet<bf16_rows>(s, c, work)
+                       : form == fused_form::two_shot_packet ? fused_two_shot_packet<bf16_rows>(s, c, work)
+                       : form == fused_form::one_shot        ? fused_one_shot<bf16_rows>(s, c, work)
+                                                             : fused_two_shot<bf16_rows>(s, c, work);
       good[mine] = one && good[mine];
     }
   };
@@ -78,9 +79,10 @@ fused_case case_of(fused_pattern pattern, std::uint64_t tokens) {
 }
 
 TEST(schedule_fused, every_form) {
-  for (const fused_form form : {fused_form::packet, fused_form::one_shot, fused_form::two_shot})
+  for (const fused_form form :
+       {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot})
     for (const fused_pattern pattern : {fused_pattern::all_reduce, fused_pattern::norm}) {
-      const fused_case f = case_of(pattern, form == fused_form::two_shot ? 2 : 1);
+      const fused_case f = case_of(pattern, uses_shares(form) ? 2 : 1);
       // A third call comes back to the first one's slot.
       const auto found = explore<small_space>(2, 1, form, f, 3);
       EXPECT_EQ(found.failure, "") << static_cast<int>(form);
@@ -90,8 +92,9 @@ TEST(schedule_fused, every_form) {
 }
 
 TEST(schedule_fused, two_lanes) {
-  for (const fused_form form : {fused_form::packet, fused_form::one_shot, fused_form::two_shot}) {
-    const fused_case f = case_of(fused_pattern::norm, form == fused_form::two_shot ? 2 : 1);
+  for (const fused_form form :
+       {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
+    const fused_case f = case_of(fused_pattern::norm, uses_shares(form) ? 2 : 1);
     const auto found = explore<small_space>(2, 2, form, f, 1);
     EXPECT_EQ(found.failure, "") << static_cast<int>(form);
     EXPECT_GT(found.states, 20u);
