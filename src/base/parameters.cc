@@ -231,6 +231,26 @@ constexpr parameter_info table[] = {
     {"XYLEM_PLAN", "path", "none", "", path_allowed,
      "A file of rings and of algorithms by message size that are used instead of the planner's.",
      [](std::string_view text, parameters& out) { return store_path(text, out.plan_file); }},
+    {"XYLEM_PROBE", "choice", "auto", "", "auto, always or never",
+     "Whether links between GPUs are proven by real accesses and measured when a communicator is made; auto: where "
+     "its "
+     "ranks have several GPUs and no result of an earlier time is kept.",
+     [](std::string_view text, parameters& out) {
+       return store_choice(text, std::array{"auto", "always", "never"},
+                           [&](int at) { out.probe = static_cast<probe_use>(at); });
+     }},
+    {"XYLEM_PROBE_HELPER", "path", "where it was installed", "", path_allowed,
+     "The program that does this, xylem-probe.",
+     [](std::string_view text, parameters& out) { return store_path(text, out.probe_helper); }},
+    {"XYLEM_TUNE", "choice", "cached", "", "cached, missing, always or never",
+     "Whether the message sizes at which allreduce changes its algorithm are measured when a communicator is made; "
+     "cached: no, but measurements of an earlier time are used; missing: where there are none; always: anew; "
+     "never: no, "
+     "nor are earlier ones used.",
+     [](std::string_view text, parameters& out) {
+       return store_choice(text, std::array{"cached", "missing", "always", "never"},
+                           [&](int at) { out.tune = static_cast<tune_use>(at); });
+     }},
 };
 
 constexpr const char* foreign_names[] = {"XYLEM_BUILD", "XYLEM_CONF", "XYLEM_TOPOLOGY_DIR"};

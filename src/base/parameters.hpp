@@ -37,6 +37,13 @@ enum class pull_use : std::uint8_t { automatic, never, one_shot, two_shot, stage
 // Whether GPUs write into each other's memory: where all of them can, not at all (they meet in host memory), or,
 // else an error, all of them.
 enum class peer_to_peer_use : std::uint8_t { automatic, never, always };
+// Whether links between GPUs are proven and measured at the start: where several GPUs are in use and nothing is
+// kept of an earlier time, always, or never.
+enum class probe_use : std::uint8_t { automatic, always, never };
+
+// Whether thresholds are measured at the start: never, but kept ones are used; where none are kept; always; never,
+// and kept ones are not looked at.
+enum class tune_use : std::uint8_t { cached, missing, always, never };
 
 struct parameters {
   log_level debug = log_level::warn;
@@ -63,6 +70,9 @@ struct parameters {
   std::string topology_file;      // empty: the machine itself is looked at
   std::string topology_override;  // empty: none
   std::string plan_file;          // empty: none
+  probe_use probe = probe_use::automatic;
+  std::string probe_helper;  // empty: the installed one
+  tune_use tune = tune_use::cached;
 };
 
 struct parameter_info {

@@ -107,12 +107,22 @@ class communicator {
   result try_device(bool staged, result& verdict);
   result make_staging();
   result find_out_about_reading();
+  result probe_host_memory();
   // See communicator_plan.cc.
   result settle_sync_paths(bool is_shared, result& agreed);
   result agree_on_selection();
+  result agree_once(bool& measure);
+  planning_input planning_facts();
   result make_choice(agreed_choice& mine);
   result accept(const agreed_choice& agreed);
   result share_description();
+  void keep_tuning();
+  // Collective. See communicator_probe.cc: why the links must not be used, if so.
+  result probe_links(result& verdict);
+  void keep_probe(const probe_decision& decision, const planning_input& in);
+  // Collective. See communicator_tune.cc.
+  result measure_thresholds(topo::tuning& out);
+  result time_calls(const request& r, int calls, std::int64_t& ns);
 
   // See communicator_windows.cc.
   result meet_for_window(collective what, std::uint64_t number);
@@ -173,6 +183,10 @@ class communicator {
   std::vector<device_handle> device_handles_;  // empty without devices
   ring_seat seat_;                             // in the plan's ring
   std::string description_;                    // of all ranks; see description.hpp
+  std::optional<topo::probe_report> probe_;    // of all ranks' links; one of an earlier time on rank 0 alone
+  std::string probe_note_;                     // what else there is to say of it; on rank 0
+  std::optional<topo::tuning> tuned_;          // measured thresholds
+  topo::tuning_key tuning_key_;                // on rank 0
   reading_proof reading_;
   int polls_before_yielding_ = wait_limits{}.polls_before_yielding;
 

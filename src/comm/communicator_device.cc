@@ -106,7 +106,11 @@ result communicator::connect_device(std::optional<int> wanted) {
   device_handles_.resize(static_cast<std::size_t>(ranks_));
   if (agreed.ok()) {
     XYL_TRY(peers_->exchange(&device_->handle(), device_handles_.data(), sizeof(device_handle)));
-    if (straight) XYL_TRY(try_device(false, agreed));
+    if (straight) {
+      // Before anything is written over a link, it is proven in another process.
+      XYL_TRY(probe_links(agreed));
+      if (agreed.ok()) XYL_TRY(try_device(false, agreed));
+    }
     is_staged_ = !straight || (!agreed.ok() && ranks_ > 1 && use == peer_to_peer_use::automatic);
     if (is_staged_) {
       staging_reason_ = straight ? agreed.text() : "XYLEM_P2P=0";

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "comm/by_size.hpp"
 #include "topo/describe.hpp"
 #include "topo/export.hpp"
 #include "topo/json_read.hpp"
@@ -14,13 +15,6 @@ namespace xyl {
 namespace {
 
 using topo::json;
-
-std::string uuid_text(const std::uint8_t (&uuid)[16]) {
-  std::string text = "GPU-";
-  for (int i = 0; i < 16; ++i)
-    text += format_text(i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
-  return text;
-}
 
 json ranks_of(const described_choice& d) {
   json ranks = json::array();
@@ -42,11 +36,11 @@ json ranks_of(const described_choice& d) {
   return ranks;
 }
 
+double rounded(double value) { return std::round(value * 1000) / 1000; }
+
 json figure_json(const topo::figure& f) {
   if (!f.known()) return nullptr;
-  return {{"value", std::round(f.value * 1000) / 1000},
-          {"source", topo::name_of(f.from)},
-          {"confidence", topo::name_of(f.trust)}};
+  return {{"value", rounded(f.value)}, {"source", topo::name_of(f.from)}, {"confidence", topo::name_of(f.trust)}};
 }
 
 json machine_of(const described_choice& d) {
@@ -133,6 +127,35 @@ std::string sizes_text(const selection& s, const selection::limits& of) {
   return text + format_text(" (%s)", name_of(of.from));
 }
 
+// Beside what the model says of the same, where it says something.
+json measured_times_of(const described_choice& d) {
+  if (d.tuned == nullptr) return nullptr;
+  const topo::collective_plan* const planned = d.plan.find(topo::pattern::all_reduce);
+  json times = json::array();
+  for (const topo::measured_time& m : d.tuned->measured) {
+    json one = {{"algorithm", topo::name_of(m.how)}, {"bytes", m.bytes}, {"measured_us", rounded(m.us)}};
+    if (planned != nullptr)
+      for (const topo::candidate& c : planned->candidates)
+        if (c.how == m.how && runs(c)) one["predicted_us"] = rounded(c.cost.us(m.bytes));
+    times.push_back(std::move(one));
+  }
+  return times;
+}
+
+json probe_of(const described_choice& d) {
+  if (d.in.probe == nullptr) return nullptr;
+  const topo::probe_report& report = *d.in.probe;
+  json out = topo::json_of(report);
+  out["units"] = "GB/s; us one way";
+  out["kept_from_earlier"] = report.from_cache;
+  out["problems"] = report.problems;
+  json findings = json::array();
+  for (const topo::finding& f : topo::find_probed_advice(report, d.machine.g))
+    findings.push_back({{"finding", f.title}, {"evidence", f.evidence}, {"advice", f.fix}});
+  out["findings"] = findings;
+  return out;
+}
+
 const char* name_of(launch_overlap overlap) {
   switch (overlap) {
     case launch_overlap::none:
@@ -191,6 +214,7 @@ std::string describe(const described_choice& d) {
   plan["thresholds"] = {{"allreduce", thresholds_of(d.choice, on_devices ? d.choice.device : d.choice.host)}};
   json notes = d.machine.notes;
   for (const std::string& note : d.machine.g.notes) notes.push_back(note);
+  if (!d.in.probe_note.empty()) notes.push_back(d.in.probe_note);
   json whole = {{"version", format_text("%d.%d.%d", XYL_MAJOR, XYL_MINOR, XYL_PATCH)},
                 {"ranks", ranks_of(d)},
                 {"machine", machine_of(d)},
@@ -202,6 +226,8 @@ std::string describe(const described_choice& d) {
                 {"synchronisation", synchronisation_of(d)},
                 {"plan", std::move(plan)},
                 {"planned_if_every_algorithm_ran", fastest},
+                {"probe", probe_of(d)},
+                {"measured_times", {{"allreduce", measured_times_of(d)}}},
                 {"notes", notes}};
   return text_of(whole);
 }

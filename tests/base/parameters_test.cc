@@ -132,6 +132,14 @@ TEST(parameters, sizes_blocks_and_choices) {
   EXPECT_EQ(read_good({"XYLEM_TOPO_FILE=/etc/box.xml"}).topology_file, "/etc/box.xml");
   EXPECT_EQ(read_good({"XYLEM_TOPO_OVERRIDE=/etc/my box.json"}).topology_override, "/etc/my box.json");
   EXPECT_EQ(read_good({"XYLEM_PLAN=/etc/plan.json"}).plan_file, "/etc/plan.json");
+  EXPECT_EQ(read_good({"XYLEM_PROBE=auto"}).probe, probe_use::automatic);
+  EXPECT_EQ(read_good({"XYLEM_PROBE=always"}).probe, probe_use::always);
+  EXPECT_EQ(read_good({"XYLEM_PROBE=NEVER"}).probe, probe_use::never);
+  EXPECT_EQ(read_good({"XYLEM_PROBE_HELPER=/opt/xylem-probe"}).probe_helper, "/opt/xylem-probe");
+  EXPECT_EQ(read_good({"XYLEM_TUNE=cached"}).tune, tune_use::cached);
+  EXPECT_EQ(read_good({"XYLEM_TUNE=missing"}).tune, tune_use::missing);
+  EXPECT_EQ(read_good({"XYLEM_TUNE=always"}).tune, tune_use::always);
+  EXPECT_EQ(read_good({"XYLEM_TUNE=never"}).tune, tune_use::never);
 }
 
 TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
@@ -157,6 +165,9 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_TOPO_FILE", {"box.xml", "./box.xml"}},
       {"XYLEM_TOPO_OVERRIDE", {"box.json"}},
       {"XYLEM_PLAN", {"plan.json"}},
+      {"XYLEM_PROBE", {"yes", "1", "once"}},
+      {"XYLEM_PROBE_HELPER", {"xylem-probe"}},
+      {"XYLEM_TUNE", {"auto", "1"}},
   };
   for (const parameter_info& p : parameter_table()) {
     ASSERT_TRUE(bad.count(p.name)) << p.name << " has no bad values in this test";
