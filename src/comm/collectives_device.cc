@@ -8,13 +8,14 @@
 
 #include "comm/communicator.hpp"
 #include "exec/dispatch.hpp"
+#include "proto/copied.hpp"
 
 namespace xyl {
 
 namespace {
 
-// Where all ranks share one GPU, a piece that all get is written once and read from there: as many reads as when it
-// is pushed, but fewer writes.
+// Where all ranks share one GPU, or meet in host memory, a piece that all get is written once and read from there:
+// as many reads as when it is pushed, but fewer writes.
 constexpr std::uint64_t pull_bytes = 64 << 10;
 // Bytes of a message between two ranks that make one more block worth while.
 constexpr std::uint64_t transfer_bytes_per_block = 8 << 10;
@@ -34,6 +35,8 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   const std::uint64_t bytes = r.count * element_bytes;
   if (const auto form = pull_form_for(record, bytes); form && !op.scale) return pull_on_device(*form, r, record);
   const bool scatters = r.what == collective::reduce_scatter;
+  if (r.what == collective::all_reduce && !op.scale && bytes >= selection_.copy_engine_bytes)
+    return all_reduce_by_copies(r, element_bytes, record);
   algorithm how = selection_.choose(selection_.device, bytes);
   // A ring is for everybody's result; a block for each rank is two-shot's first half.
   if (r.what != collective::all_reduce) how = selection::without_ring(how);
@@ -72,6 +75,16 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   return {};
 }
 
+// Longer messages than chunks can be counted in one launch are cut.
+result communicator::all_reduce_by_copies(const request& r, unsigned element_bytes, const call_record& record) {
+  const std::uint64_t most = copy_step::most_chunks * copied_message::least_chunk / element_bytes;
+  for (std::uint64_t done = 0; done < r.count; done += most)
+    XYL_TRY(device_->all_reduce_by_copies(static_cast<const std::byte*>(r.send) + done * element_bytes,
+                                          static_cast<std::byte*>(r.recv) + done * element_bytes,
+                                          std::min(most, r.count - done), record, r.stream));
+  return {};
+}
+
 result communicator::move_device(const request& r) {
   const call_record record = record_of(r, 0, true);
   if (waits_->out_of_service()) return explain(record);
@@ -85,7 +98,7 @@ result communicator::move_device(const request& r) {
   if (uses_packets(like) || r.what == collective::barrier) {
     how.form = move_form::packet;
     room = map.packet_capacity();
-  } else if (selection_.forced == selection::automatic && on_one_gpu_ && bytes >= pull_bytes &&
+  } else if (selection_.forced == selection::automatic && (on_one_gpu_ || is_staged_) && bytes >= pull_bytes &&
              how.what.input_stride == 0 && how.what.to == movement::everyone) {
     how.form = move_form::pull;
   } else if (r.what == collective::broadcast && like == algorithm::two_shot && ranks_ > 2) {

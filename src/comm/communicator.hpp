@@ -20,6 +20,7 @@
 #include "comm/planning.hpp"
 #include "comm/request.hpp"
 #include "comm/selection.hpp"
+#include "comm/sync_paths.hpp"
 #include "comm/windows.hpp"
 #include "exec/device_memory_check.hpp"
 #include "exec/device_side.hpp"
@@ -35,6 +36,13 @@ namespace xyl {
 
 struct fused_request;
 struct window_offer;
+
+// What ranks tell each other before they make a device half.
+struct device_wish {
+  std::int32_t device;        // a CUDA device, or -1
+  std::int32_t peer_to_peer;  // peer_to_peer_use
+  std::int32_t copies;        // 1: copy engines are to move long messages wherever workspaces lie
+};
 
 class communicator {
  public:
@@ -96,12 +104,25 @@ class communicator {
   result choose_polls();
   result connect_host(const layout& map);
   result connect_device(std::optional<int> wanted);
+  result try_device(bool staged, result& verdict);
+  result make_staging();
   result find_out_about_reading();
+  result probe_host_memory();
   // See communicator_plan.cc.
+  result settle_sync_paths(bool is_shared, result& agreed);
   result agree_on_selection();
+  result agree_once(bool& measure);
+  planning_input planning_facts();
   result make_choice(agreed_choice& mine);
   result accept(const agreed_choice& agreed);
   result share_description();
+  void keep_tuning();
+  // Collective. See communicator_probe.cc: why the links must not be used, if so.
+  result probe_links(result& verdict);
+  void keep_probe(const probe_decision& decision, const planning_input& in);
+  // Collective. See communicator_tune.cc.
+  result measure_thresholds(topo::tuning& out);
+  result time_calls(const request& r, int calls, std::int64_t& ns);
 
   // See communicator_windows.cc.
   result meet_for_window(collective what, std::uint64_t number);
@@ -124,6 +145,7 @@ class communicator {
   const std::byte* scaled(const chosen_operation& op, const std::byte* input, std::uint64_t stride, int pieces,
                           std::uint64_t elements);
   result reduce_device(const request& r, const chosen_operation& op);
+  result all_reduce_by_copies(const request& r, unsigned element_bytes, const call_record& record);
   result move_device(const request& r);
   result transfer_host(std::span<const request> all);
   transfer host_transfer_of(const request& r, const call_record& record) const;
@@ -136,6 +158,9 @@ class communicator {
   result fused_host(fused_request& r);
   result fused_device(fused_request& r, xylStream_t stream);
   result memory_of(const fused_request& r, memory_kind& kind) const;
+  bool takes_two_steps(const fused_request& r) const;
+  static std::byte* rows_of_first_step(const fused_work& w);
+  result fused_in_two_steps(const fused_request& r, const call_record& record, xylStream_t stream);
   fused_form fused_form_for(const fused_request& r, const selection::limits& limits) const;
   result does_not_fit(const fused_request& r) const;
   call_record record_of(const fused_request& r, bool device) const;
@@ -153,11 +178,15 @@ class communicator {
   std::uint64_t selection_hash_ = 0;
   // Room for exchanges, there before the first of them: a rank without memory must still come to the others.
   std::vector<agreed_choice> all_choices_;
-  std::vector<std::int32_t> devices_;
+  std::vector<device_wish> devices_;
   std::vector<host_facts> hosts_;
   std::vector<device_handle> device_handles_;  // empty without devices
   ring_seat seat_;                             // in the plan's ring
   std::string description_;                    // of all ranks; see description.hpp
+  std::optional<topo::probe_report> probe_;    // of all ranks' links; one of an earlier time on rank 0 alone
+  std::string probe_note_;                     // what else there is to say of it; on rank 0
+  std::optional<topo::tuning> tuned_;          // measured thresholds
+  topo::tuning_key tuning_key_;                // on rank 0
   reading_proof reading_;
   int polls_before_yielding_ = wait_limits{}.polls_before_yielding;
 
@@ -172,9 +201,13 @@ class communicator {
   int device_number_ = -1;
   bool on_one_gpu_ = false;  // all ranks' devices are the same
   std::string no_device_reason_;
+  bool is_staged_ = false;  // GPUs meet in host memory
+  std::string staging_reason_;
   device_memory_check device_memory_;
+  std::shared_ptr<peer_group> staging_;  // the host memory where they do
   std::unique_ptr<device_side> device_;
   fused_limits fused_limits_;  // of all ranks' devices
+  sync_decision sync_;         // how they synchronise
 
   std::mutex lock_;
   window_table windows_;

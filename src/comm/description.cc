@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "comm/by_size.hpp"
 #include "topo/describe.hpp"
 #include "topo/export.hpp"
 #include "topo/json_read.hpp"
@@ -14,13 +15,6 @@ namespace xyl {
 namespace {
 
 using topo::json;
-
-std::string uuid_text(const std::uint8_t (&uuid)[16]) {
-  std::string text = "GPU-";
-  for (int i = 0; i < 16; ++i)
-    text += format_text(i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
-  return text;
-}
 
 json ranks_of(const described_choice& d) {
   json ranks = json::array();
@@ -42,11 +36,11 @@ json ranks_of(const described_choice& d) {
   return ranks;
 }
 
+double rounded(double value) { return std::round(value * 1000) / 1000; }
+
 json figure_json(const topo::figure& f) {
   if (!f.known()) return nullptr;
-  return {{"value", std::round(f.value * 1000) / 1000},
-          {"source", topo::name_of(f.from)},
-          {"confidence", topo::name_of(f.trust)}};
+  return {{"value", rounded(f.value)}, {"source", topo::name_of(f.from)}, {"confidence", topo::name_of(f.trust)}};
 }
 
 json machine_of(const described_choice& d) {
@@ -115,6 +109,15 @@ json in_use(const selection& s, const selection::limits& of) {
           {"registered_from_bytes", of.pull_bytes == UINT64_MAX ? json(nullptr) : json(of.pull_bytes)}};
 }
 
+json paths_of(const described_choice& d) {
+  if (d.in.devices.empty()) return nullptr;
+  const bool staged = d.in.is_staged;
+  const std::uint64_t copied = d.choice.copy_engine_bytes;
+  return {{"copy_engine_bytes", copied == UINT64_MAX ? json(nullptr) : json(copied)},
+          {"workspaces", staged ? "host memory" : "device memory"},
+          {"because", staged ? d.in.staging_reason : "every GPU reaches the memory of every other"}};
+}
+
 std::string sizes_text(const selection& s, const selection::limits& of) {
   std::string text;
   for (const selection::range& r : s.ranges_of(of)) {
@@ -122,6 +125,35 @@ std::string sizes_text(const selection& s, const selection::limits& of) {
     if (r.up_to_bytes != UINT64_MAX) text += " to " + topo::size_text(r.up_to_bytes);
   }
   return text + format_text(" (%s)", name_of(of.from));
+}
+
+// Beside what the model says of the same, where it says something.
+json measured_times_of(const described_choice& d) {
+  if (d.tuned == nullptr) return nullptr;
+  const topo::collective_plan* const planned = d.plan.find(topo::pattern::all_reduce);
+  json times = json::array();
+  for (const topo::measured_time& m : d.tuned->measured) {
+    json one = {{"algorithm", topo::name_of(m.how)}, {"bytes", m.bytes}, {"measured_us", rounded(m.us)}};
+    if (planned != nullptr)
+      for (const topo::candidate& c : planned->candidates)
+        if (c.how == m.how && runs(c)) one["predicted_us"] = rounded(c.cost.us(m.bytes));
+    times.push_back(std::move(one));
+  }
+  return times;
+}
+
+json probe_of(const described_choice& d) {
+  if (d.in.probe == nullptr) return nullptr;
+  const topo::probe_report& report = *d.in.probe;
+  json out = topo::json_of(report);
+  out["units"] = "GB/s; us one way";
+  out["kept_from_earlier"] = report.from_cache;
+  out["problems"] = report.problems;
+  json findings = json::array();
+  for (const topo::finding& f : topo::find_probed_advice(report, d.machine.g))
+    findings.push_back({{"finding", f.title}, {"evidence", f.evidence}, {"advice", f.fix}});
+  out["findings"] = findings;
+  return out;
 }
 
 const char* name_of(launch_overlap overlap) {
@@ -138,6 +170,37 @@ const char* name_of(launch_overlap overlap) {
   return "auto";
 }
 
+json number(double us) { return us > 0 ? json(std::round(us * 100) / 100) : json(nullptr); }
+
+// Of calls on devices, with why each path is or is not used; in host memory there is one way.
+json synchronisation_of(const described_choice& d) {
+  json s = {{"host_memory", "release and acquire"}, {"device_memory", nullptr}};
+  if (d.in.sync == nullptr) return s;
+  const sync_choice& chosen = d.in.sync->choice;
+  json paths = json::array();
+  for (const sync_row& r : d.in.sync->rows)
+    paths.push_back({{"path", r.name},
+                     {"relies_on", r.relies_on},
+                     {"allowed", r.allowed},
+                     {"self_test", r.tested},
+                     {"trip_us", number(r.trip_us)},
+                     {"launch_us", number(r.launch_us)},
+                     {"chosen", r.is_chosen},
+                     {"why", r.chosen}});
+  s["device_memory"] = {{"packets", chosen.packets},
+                        {"flags", name_of(path_of(chosen.flags))},
+                        {"overlap_of_packets", name_of(chosen.packet_overlap)},
+                        {"overlap_of_flags", name_of(chosen.flag_overlap)},
+                        {"paths", std::move(paths)}};
+  return s;
+}
+
+// "packets (overlap late), flag-gpu (overlap none)"
+std::string sync_text(const sync_choice& c) {
+  return format_text("%s (overlap %s), %s (overlap %s)", c.packets ? "packets" : "no packets",
+                     name_of(c.packet_overlap), name_of(path_of(c.flags)), name_of(c.flag_overlap));
+}
+
 // Names may come from files: what is not UTF-8 is replaced, never thrown at.
 std::string text_of(const json& value) { return value.dump(1, ' ', false, json::error_handler_t::replace); }
 
@@ -151,17 +214,20 @@ std::string describe(const described_choice& d) {
   plan["thresholds"] = {{"allreduce", thresholds_of(d.choice, on_devices ? d.choice.device : d.choice.host)}};
   json notes = d.machine.notes;
   for (const std::string& note : d.machine.g.notes) notes.push_back(note);
+  if (!d.in.probe_note.empty()) notes.push_back(d.in.probe_note);
   json whole = {{"version", format_text("%d.%d.%d", XYL_MAJOR, XYL_MINOR, XYL_PATCH)},
                 {"ranks", ranks_of(d)},
                 {"machine", machine_of(d)},
                 {"links", links_of(d)},
                 {"host_memory", in_use(d.choice, d.choice.host)},
                 {"device_memory", on_devices ? in_use(d.choice, d.choice.device) : json(nullptr)},
+                {"device_paths", paths_of(d)},
                 {"most_blocks", d.choice.max_blocks},
-                {"synchronisation",
-                 {{"packets", "data and epoch in one word"}, {"flags", "release and acquire at system scope"}}},
+                {"synchronisation", synchronisation_of(d)},
                 {"plan", std::move(plan)},
                 {"planned_if_every_algorithm_ran", fastest},
+                {"probe", probe_of(d)},
+                {"measured_times", {{"allreduce", measured_times_of(d)}}},
                 {"notes", notes}};
   return text_of(whole);
 }
@@ -172,9 +238,11 @@ std::string line_of(const described_choice& d) {
     std::vector<std::string> distinct;
     for (const topo::rank_place& p : d.plan.places)
       if (std::find(distinct.begin(), distinct.end(), p.gpu) == distinct.end()) distinct.push_back(p.gpu);
-    text += format_text(" on %zu GPU%s, known from %s; allreduce on devices: %s", distinct.size(),
+    text += format_text(" on %zu GPU%s, known from %s%s; allreduce on devices: %s", distinct.size(),
                         distinct.size() == 1 ? "" : "s", d.machine.from.c_str(),
+                        d.in.is_staged ? ", meeting in host memory" : "",
                         sizes_text(d.choice, d.choice.device).c_str());
+    if (d.in.sync != nullptr) text += "; " + sync_text(d.in.sync->choice);
   } else {
     text += format_text(" without devices, %zu NUMA node%s", d.nodes.size(), d.nodes.size() == 1 ? "" : "s");
   }

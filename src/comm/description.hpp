@@ -8,18 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "comm/machine_facts.hpp"
 #include "comm/planning.hpp"
 #include "os/numa.hpp"
 #include "topo/plan.hpp"
 
 namespace xyl {
-
-struct machine_facts {
-  topo::graph g;       // empty: not looked at
-  std::string driver;  // as NVML prints it; "" if unknown
-  std::string from;    // where the graph is from; "" without one
-  std::vector<std::string> notes;
-};
 
 struct described_choice {
   const planning_input& in;
@@ -28,6 +22,7 @@ struct described_choice {
   const machine_facts& machine;
   std::span<const int> numa_of_rank;
   std::span<const numa_node> nodes;
+  const topo::tuning* tuned;  // what the thresholds were measured with; null: they were not
 };
 
 std::string describe(const described_choice& what);

@@ -23,8 +23,8 @@ struct selection {
   static constexpr std::uint32_t most_ranges = 16;
 
   // Who says where the algorithms change. defaults: measured where the library is made; cache: measured on this
-  // machine; model: the plan's predicted times.
-  enum class origin : std::uint32_t { defaults, variable, plan_file, cache, model };
+  // machine; model: the plan's predicted times; staged: estimated for GPUs that meet in host memory.
+  enum class origin : std::uint32_t { defaults, variable, plan_file, cache, model, staged };
   struct range {
     std::uint64_t up_to_bytes;  // inclusive
     std::uint64_t how;          // algorithm
@@ -59,16 +59,26 @@ struct selection {
   // everyone to everyone, and where one rank sends or receives.
   std::uint64_t single_copy_bytes;
   std::uint64_t one_way_single_copy_bytes;
+  // Device: allreduces of at least so many bytes are moved by copy engines.
+  std::uint64_t copy_engine_bytes;
   std::uint32_t ranks;
   std::uint32_t forced;           // an algorithm, or `automatic`
   std::uint32_t max_blocks;       // device: co-resident on every rank
   std::uint32_t max_pull_blocks;  // the same of kernels on registered buffers
+  std::uint32_t sync;             // device: how ranks synchronise, see sync_choice; 0: without devices
+  std::uint32_t reserved;         // 0
   std::uint64_t plan;             // hash of the plan table; 0: none
+  // Device: fused calls of at least so many bytes make the norms in a launch of their own.
+  std::uint64_t two_step_bytes;
 
   // blocks: the most that are co-resident on every rank (device), 0 without devices.
-  // can_read: whether all ranks can read each other's memory.
+  // can_read: whether all ranks can read each other's memory. pull_blocks: of kernels on registered buffers. staged:
+  // whether devices meet in host memory.
   static selection defaults(int ranks, const parameters& p, unsigned blocks, bool can_read = false,
-                            unsigned pull_blocks = 1);
+                            unsigned pull_blocks = 1, bool staged = false);
+
+  // Makes everything flagged that would be packets on devices.
+  void avoid_packets();
 
   algorithm choose(const limits& of, std::uint64_t bytes) const;
   // For registered inputs; in_place: they are the outputs. Nothing: in no registered way.

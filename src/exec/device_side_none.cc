@@ -10,7 +10,7 @@ int device_side::current_device() { return -1; }
 
 int device_side::count() { return 0; }
 
-result device_side::create(int, const layout&, std::byte*, std::size_t, std::int64_t,
+result device_side::create(int, const layout&, std::byte*, std::size_t, std::int64_t, bool,
                            std::unique_ptr<device_side>& out) {
   out.reset();
   return error(xylInternalError, "this build has no CUDA, so no rank can have a device");

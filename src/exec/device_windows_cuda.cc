@@ -137,7 +137,7 @@ result cuda_device_side::pull_reduce(pull_form form, unsigned blocks, const pull
     take_buffers(arguments, what, peers_.size());
     arguments.units_of_block = each;
     arguments.form = form;
-    return launch(k, blocks, shape_of(k, each, map_.ranks), arguments, stream, overlap_);
+    return launch(k, blocks, shape_of(k, each, map_.ranks), arguments, stream, sync_.flag_overlap);
   };
   XYL_TRY(with_capacity(k, with));
   return order_.after(stream);
@@ -155,7 +155,7 @@ result cuda_device_side::pull_move(unsigned blocks, const movement& how, const p
   take_buffers(arguments, what, peers_.size());
   arguments.units_of_block = units_of_each(units_of(how.bytes, 16), blocks);
   arguments.how = how;
-  XYL_TRY(launch(k, blocks, shape_of(k, arguments.units_of_block, map_.ranks), arguments, stream, overlap_));
+  XYL_TRY(launch(k, blocks, shape_of(k, arguments.units_of_block, map_.ranks), arguments, stream, sync_.flag_overlap));
   return order_.after(stream);
 }
 

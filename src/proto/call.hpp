@@ -94,10 +94,15 @@ template <int Capacity>
 struct call {
   static constexpr int capacity = Capacity;
   // What every call looks at first lies together: a GPU reads this from constant memory, a line at a time.
-  const std::byte* input = nullptr;  // this rank's elements; element aligned
-  std::byte* output = nullptr;       // may equal input
-  std::uint64_t count = 0;           // elements of this chunk
+  const std::byte* input = nullptr;   // this rank's elements; element aligned
+  std::byte* output = nullptr;        // may equal input
+  const std::byte* addend = nullptr;  // see add_addend(); elements like the input's, may equal output
+  std::uint64_t count = 0;            // elements of this chunk
   std::uint64_t fingerprint = 0;
+  // What no peer looks at (the turn, counters of pairs, team lines, scratch) lies from here on, at the offsets of
+  // the layout; null: in this rank's workspace. It is elsewhere where workspaces lie in memory that this rank
+  // reaches slowly.
+  std::byte* own = nullptr;
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
   ring_seat ring;

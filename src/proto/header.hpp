@@ -16,6 +16,12 @@ XYL_FN T* at(const Call& c, int rank, std::uint64_t offset) {
   return reinterpret_cast<T*>(c.workspace[rank] + offset);
 }
 
+// The same for what this rank alone uses.
+template <class T, class Call>
+XYL_FN T* at_own(const Call& c, std::uint64_t offset) {
+  return reinterpret_cast<T*>((c.own != nullptr ? c.own : c.workspace[c.rank]) + offset);
+}
+
 // A space may split begin() in two: begin_early() says the epoch, join() the verdict. What is put in between is
 // harmless where the verdict is no: packets of a call that has failed, or of an epoch that was told from a word in
 // disorder.

@@ -80,6 +80,26 @@ TEST(selection, thresholds_of_the_environment_are_kept_and_force_wins) {
   EXPECT_EQ(s.choose(s.host, 1), algorithm::one_shot) << "a rank alone has no peer to wait for";
 }
 
+TEST(selection, copy_engines_move_long_messages_where_devices_meet_in_host_memory_or_somebody_says_so) {
+  parameters p;
+  const selection straight = selection::defaults(2, p, 16), staged = selection::defaults(2, p, 16, false, true);
+  EXPECT_EQ(straight.copy_engine_bytes, UINT64_MAX);
+  EXPECT_LT(staged.copy_engine_bytes, UINT64_MAX);
+  EXPECT_EQ(staged.device.from, selection::origin::staged);
+  EXPECT_TRUE(staged.plausible(2));
+  EXPECT_NE(straight.hash(), staged.hash());
+  EXPECT_EQ(selection::defaults(1, p, 16, false, true).copy_engine_bytes, UINT64_MAX);
+  EXPECT_LE(staged.device.packet_bytes, straight.device.packet_bytes)
+      << "packets are twice the bytes, and the link is slower";
+  p.copy_engine_bytes = 1 << 20;
+  EXPECT_EQ(selection::defaults(2, p, 16).copy_engine_bytes, 1u << 20);
+  p.copy_engine_bytes = 0;
+  EXPECT_EQ(selection::defaults(2, p, 16, false, true).copy_engine_bytes, UINT64_MAX);
+  p.copy_engine_bytes = 1 << 20;
+  p.forced_algorithm = algorithm::ring;
+  EXPECT_EQ(selection::defaults(2, p, 16, false, true).copy_engine_bytes, UINT64_MAX);
+}
+
 TEST(selection, blocks_never_exceed_what_is_co_resident) {
   parameters p;
   for (unsigned most : {1u, 16u, 64u}) {
@@ -92,6 +112,30 @@ TEST(selection, blocks_never_exceed_what_is_co_resident) {
   }
   p.max_blocks = 3;
   EXPECT_EQ(selection::defaults(2, p, 64).max_blocks, 3u);
+}
+
+TEST(selection, without_packets_devices_use_flags_for_every_size) {
+  for (int ranks : {2, 3, 4, 8})
+    for (bool has_ranges : {false, true}) {
+      selection s = selection::defaults(ranks, {}, 16);
+      const selection::range ranges[] = {{100, static_cast<std::uint64_t>(algorithm::packet)},
+                                         {10'000, static_cast<std::uint64_t>(algorithm::two_shot_packet)},
+                                         {UINT64_MAX, static_cast<std::uint64_t>(algorithm::ring)}};
+      if (has_ranges) ASSERT_TRUE(selection::set_ranges(s.device, ranges, selection::origin::cache));
+      const selection before = s;
+      s.avoid_packets();
+      EXPECT_TRUE(s.plausible(static_cast<std::uint32_t>(ranks)));
+      for (std::uint64_t bytes = 1; bytes < 1ull << 40; bytes *= 2) {
+        const algorithm was = before.choose(before.device, bytes), is = s.choose(s.device, bytes);
+        EXPECT_FALSE(uses_packets(is)) << bytes;
+        // Nothing else changes.
+        if (!uses_packets(was)) {
+          EXPECT_EQ(is, was) << ranks << " " << bytes;
+        }
+        EXPECT_EQ(s.choose(s.host, bytes), before.choose(before.host, bytes));
+      }
+      EXPECT_EQ(s.choose(s.device, 64), algorithm::one_shot);
+    }
 }
 
 TEST(selection, registered_buffers_are_used_in_place_from_a_size_on_and_as_is_wished) {
