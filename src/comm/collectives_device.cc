@@ -42,8 +42,8 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   if (r.what != collective::all_reduce) how = selection::without_ring(how);
   if (scatters && how == algorithm::two_shot) how = algorithm::one_shot;
   if (r.what != collective::all_reduce && how == algorithm::two_shot_packet) how = algorithm::packet;
-  if (r.what == collective::all_reduce && how == algorithm::two_shot && !op.scale && ranks_ > 1 && bytes > 0 &&
-      bytes >= selection_.device.staged_pull_bytes)
+  if (r.what == collective::all_reduce && how == algorithm::two_shot && !op.scale && !is_staged_ && ranks_ > 1 &&
+      bytes > 0 && bytes >= selection_.device.staged_pull_bytes)
     return pull_on_device(pull_form::staged, r, record);
   std::uint64_t step = chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes);
   const int pieces = scatters ? ranks_ : 1;

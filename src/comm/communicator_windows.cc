@@ -100,6 +100,8 @@ result communicator::offer_window(void* buffer, std::size_t bytes, window& made,
 }
 
 result communicator::import_window(std::span<const window_offer> offers, window& made) {
+  if (made.kind != memory_kind::host && is_staged_)
+    return error(xylSystemError, "GPUs do not reach into each other's memory: %s", staging_reason_.c_str());
   for (int p = 0; p < ranks_; ++p) {
     const auto at = static_cast<std::size_t>(p);
     const window_offer& offer = offers[at];
