@@ -23,6 +23,7 @@ struct pull_view : call_view<call<Capacity>> {
   const std::byte* const (&input_of)[Capacity];
   std::byte* const (&output_of)[Capacity];
   bool inputs_aligned, outputs_aligned;
+  static constexpr const std::byte* addend = nullptr;  // nothing is added
 
   __device__ __forceinline__ pull_view(const pull_arguments<Capacity>& given)
       : call_view<call<Capacity>>(given.what, given.what.input, given.what.output),

@@ -83,7 +83,7 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input 
           typename R::accumulator acc[2][R::per_word] = {};
 #pragma unroll
           for (int p = 0; p < batch; ++p) combine_unit(red, p == 0, data[j][p], acc);
-          data[j][0] = finish_unit(red, true, acc);
+          data[j][0] = finish_unit(c, red, u + j * lanes, true, acc);
           if (kept != nullptr) s.store16(user_unit(kept, u + j * lanes - units.begin), data[j][0]);
         }
         for (int k = 0; k < outputs; ++k) {
@@ -107,7 +107,7 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input 
         for (int i = 0; i < bulk_batch; ++i)
           if (first + i < ranks) combine_unit(red, first + i == 0, data[i], acc);
       }
-      const unit16 sum = finish_unit(red, true, acc);
+      const unit16 sum = finish_unit(c, red, u, true, acc);
       if (kept != nullptr) s.store16(user_unit(kept, u - units.begin), sum);
 #pragma unroll 1
       for (int k = 0; k < outputs; ++k) {
