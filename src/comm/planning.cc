@@ -128,9 +128,8 @@ result make_choice(const planning_input& in, planned& out) {
   machine_facts machine;
   XYL_TRY(read_graph(in, machine));
 
-  selection choice =
-      selection::defaults(static_cast<int>(ranks), in.wishes, in.max_blocks, in.can_read, in.max_pull_blocks,
-                          in.is_staged);
+  selection choice = selection::defaults(static_cast<int>(ranks), in.wishes, in.max_blocks, in.can_read,
+                                         in.is_staged, in.max_pull_blocks);
   if (prescribed && !prescribed->thresholds.empty()) {
     std::vector<selection::range> ranges;
     XYL_TRY(named("XYLEM_PLAN", ranges_from(prescribed->thresholds[0].second, in.wishes.deterministic, ranges)));

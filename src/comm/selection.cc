@@ -23,8 +23,8 @@ unsigned even_blocks(std::uint64_t bytes, std::uint64_t per_block, unsigned limi
 
 }  // namespace
 
-selection selection::defaults(int ranks, const parameters& p, unsigned blocks, bool can_read,
-                              unsigned pull_blocks, bool staged) {
+selection selection::defaults(int ranks, const parameters& p, unsigned blocks, bool can_read, bool staged,
+                              unsigned pull_blocks) {
   // Filled as bytes, so that the hash never sees padding.
   selection s;
   std::memset(&s, 0, sizeof s);

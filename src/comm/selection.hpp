@@ -72,10 +72,10 @@ struct selection {
   std::uint64_t two_step_bytes;
 
   // blocks: the most that are co-resident on every rank (device), 0 without devices.
-  // can_read: whether all ranks can read each other's memory. pull_blocks: of kernels on registered buffers. staged:
-  // whether devices meet in host memory.
+  // can_read: whether all ranks can read each other's memory. pull_blocks: of kernels on registered buffers.
+  // staged: whether devices meet in host memory.
   static selection defaults(int ranks, const parameters& p, unsigned blocks, bool can_read = false,
-                            unsigned pull_blocks = 1, bool staged = false);
+                            bool staged = false, unsigned pull_blocks = 1);
 
   // Makes everything flagged that would be packets on devices.
   void avoid_packets();

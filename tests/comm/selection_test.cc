@@ -121,7 +121,9 @@ TEST(selection, without_packets_devices_use_flags_for_every_size) {
       const selection::range ranges[] = {{100, static_cast<std::uint64_t>(algorithm::packet)},
                                          {10'000, static_cast<std::uint64_t>(algorithm::two_shot_packet)},
                                          {UINT64_MAX, static_cast<std::uint64_t>(algorithm::ring)}};
-      if (has_ranges) ASSERT_TRUE(selection::set_ranges(s.device, ranges, selection::origin::cache));
+      if (has_ranges) {
+        ASSERT_TRUE(selection::set_ranges(s.device, ranges, selection::origin::cache));
+      }
       const selection before = s;
       s.avoid_packets();
       EXPECT_TRUE(s.plausible(static_cast<std::uint32_t>(ranks)));
