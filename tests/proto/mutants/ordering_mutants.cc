@@ -189,6 +189,8 @@ bool applies(std::string_view fault, std::string_view how) {
     const bool is_staged = how == pull_names[static_cast<int>(pull_way::staged)];
     const bool departs = how != pull_names[static_cast<int>(pull_way::gathered)] && !is_staged;
     if (fault == "relaxed_last_out" || fault == "not_taken") return departs;
+    // The flags of a staged call, which all calls here are, say what headers would.
+    if (is_staged && fault == "no_departure") return false;
     return fault != "no_credit" && (is_staged || fault != "early_reuse");
   }
   if (fault == "relaxed_last_out") return false;
