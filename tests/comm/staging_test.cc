@@ -69,6 +69,10 @@ class made_up_device final : public device_side {
     ++seen.copies;
     return {};
   }
+  result move_by_copies(const movement&, bool, const void*, void*, const call_record&, xylStream_t) override {
+    ++seen.copies;
+    return {};
+  }
   result reduce(const device_reduce&, const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
     return {};
   }
@@ -234,9 +238,9 @@ TEST(staging, where_neither_way_works_host_memory_still_does) {
 
 // What a call comes to, and that its fingerprint is everybody's: the table is rank 0's.
 TEST(staging, copy_engines_move_what_is_longer_than_rank_0_says) {
-  const auto call = [](communicator& comm, std::uint64_t bytes) {
+  const auto call = [](communicator& comm, std::uint64_t bytes, collective what = collective::all_reduce) {
     request r;
-    r.what = collective::all_reduce;
+    r.what = what;
     r.type = xylUint8;
     r.op = xylSum;
     std::byte somewhere{};
