@@ -26,6 +26,7 @@ namespace xyl {
 
 // What the lanes of a block share; in shared memory.
 struct block_state {
+  unsigned is_last;                   // of last_out()
   unsigned passed_on;                 // 1 once a lane took it upon itself to tell the host about poison
   unsigned long long next_host_look;  // time from which host memory may be looked at again
 };
@@ -105,10 +106,11 @@ struct wrong {
     record.wanted = wanted;
     record.seen = seen;
     record.epoch = self.epoch;
-    std::uint64_t packed[4];
+    constexpr int words = sizeof(record.call) / sizeof(std::uint64_t);
+    std::uint64_t packed[words];
     memcpy(packed, &self.given.what.record, sizeof packed);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) record.call[i] = packed[i];
+    for (int i = 0; i < words; ++i) record.call[i] = packed[i];
     // Release: the host that reads 2 with acquire order reads the fields above. The poison comes after that, so a
     // host that finds it finds the record complete.
     machine::store_release(&record.state, 2u);
@@ -152,6 +154,7 @@ class cuda_space {
   // The first half: what is known without the other lanes. Nothing that an earlier launch may have written (the
   // user's buffers, the turn, the workspace) is touched before it has ended; everything before that is the launch.
   __device__ __forceinline__ void begin_early() {
+    machine::fetch_arguments(given_, 0, sizeof given_);
     machine::await_earlier_launches();
     word_ = machine::load_turn(&faults().own().call.turn);
     poisoned_ = machine::load_relaxed(&faults().own().poisoned.word);
@@ -205,17 +208,19 @@ class cuda_space {
     if (threadIdx.x == 0) machine::add_turn(&faults().own().call.turn, turn::leave_weight);
   }
 
-  // Release: what this lane wrote, and what it knows of through the block's barrier, is visible to whoever
-  // acquires.
-  __device__ __forceinline__ void post(flag* f, epoch_t e) { machine::store_release(&f->epoch, e); }
+  // Release, by whatever order of flags: what this lane wrote, and what it knows of through the block's barrier, is
+  // visible to whoever acquires.
+  __device__ __forceinline__ void post(flag* f, epoch_t e) { machine::post_flag(given_.flags, &f->epoch, e); }
 
   __device__ __forceinline__ bool await(const flag* f, epoch_t e, waiting w) {
     patience p;
     for (;;) {
       // Acquire: the peer's data, written before it posted, is read after this.
-      const epoch_t seen = machine::load_acquire(&f->epoch);
-      if (seen >= e) [[likely]]
+      const epoch_t seen = machine::look_at_flag(given_.flags, &f->epoch);
+      if (seen >= e) [[likely]] {
+        machine::flag_was_seen(given_.flags);
         return true;
+      }
       if (is_over(p, w, e, seen)) return false;
     }
   }
@@ -239,6 +244,37 @@ class cuda_space {
                                                      std::uint64_t (&data)[N], waiting w, int source,
                                                      std::uint64_t fingerprint) {
     return poll<N, true>(lines, packet, data, w, source, fingerprint);
+  }
+
+  // Release at system scope: what earlier launches of this device wrote happens before this one, and is visible to
+  // whoever hears of it. Nothing of this launch is waited for, since its blocks have written nothing yet.
+  __device__ __forceinline__ void announce(line* l, std::uint64_t data, std::uint32_t packet) {
+    machine::fence_system();
+    put(l, data, packet);
+  }
+
+  // Relaxed polls, then an acquire of a word that they found: it reads what announce() wrote (the line stays as it is
+  // until this call is over), so that what came before that is visible to this lane, and by the block's barrier to
+  // the others.
+  template <int N>
+  __device__ __forceinline__ bool hear(const line* const (&lines)[N], std::uint32_t packet,
+                                       std::uint64_t (&data)[N], waiting w) {
+    if (!get_all<N>(lines, packet, data, w)) return false;
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      if (lines[i] != nullptr) (void)machine::load_acquire(&lines[i]->word[1]);
+    return true;
+  }
+
+  // A count of this device alone: release and acquire at its scope join what all blocks of the launch have read and
+  // written to the one that goes on, and what that one then releases at system scope releases all of it.
+  __device__ __forceinline__ bool last_out() {
+    __syncthreads();
+    if (gridDim.x == 1) return true;
+    if (threadIdx.x == 0)
+      state_.is_last = machine::count_in(&control().call.arrived, gridDim.x - 1) == gridDim.x - 1;
+    __syncthreads();
+    return state_.is_last != 0;
   }
 
   __device__ __forceinline__ void refuse(waiting w, std::uint64_t wanted, std::uint64_t seen) {

@@ -19,6 +19,11 @@ constexpr unsigned fused_blocks_of_multiprocessor(fused_form form) { return uses
 // Pieces of a row that a lane holds at once.
 constexpr int fused_pieces_of_lane(fused_form form) { return uses_packets(form) ? 1 : 2; }
 
+// The second step of a call in two: a block has a whole row, of which a lane holds up to so many pieces of 16
+// bytes.
+inline constexpr unsigned most_lanes_of_rows = 512;
+constexpr int pieces_of_row_lane(std::size_t element_bytes) { return element_bytes == 4 ? 8 : 4; }
+
 // The most blocks that share a row: a cluster of every generation that has them.
 inline constexpr unsigned most_blocks_of_row = 8;
 

@@ -42,6 +42,18 @@ class fused_space : public cuda_space<Capacity> {
     }
   }
 
+  __device__ __forceinline__ void begin_early() {
+    machine::fetch_arguments(given_, sizeof(kernel_arguments<Capacity>), sizeof given_);
+    base::begin_early();
+  }
+
+  // A launch that no peer has a part in: it takes no turn and may be followed by the next at once.
+  __device__ __forceinline__ void begin_alone() {
+    machine::fetch_arguments(given_, sizeof(kernel_arguments<Capacity>), sizeof given_);
+    machine::await_earlier_launches();
+    machine::let_next_launch_start();
+  }
+
   __device__ __forceinline__ void leave() {
     cluster_has_begun();
     base::leave();

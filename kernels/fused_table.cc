@@ -37,6 +37,14 @@ kernel choose_fused_kernel(fused_form form, xylDataType_t type, const fused_work
   return {};
 }
 
+kernel choose_rows_kernel(xylDataType_t type, fused_pattern pattern) {
+  const rows_kernels found = type == xylFloat16    ? rows_kernels_of<float16>()
+                             : type == xylBfloat16 ? rows_kernels_of<bfloat16>()
+                             : type == xylFloat32  ? rows_kernels_of<float>()
+                                                   : rows_kernels{};
+  return quantises(pattern) ? found.quantising : found.plain;
+}
+
 std::span<const fused_kernel_entry> all_fused_kernels() {
   static const std::vector<fused_kernel_entry> all = [] {
     std::vector<fused_kernel_entry> list;

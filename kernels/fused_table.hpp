@@ -18,8 +18,17 @@ struct fused_family {
 template <fused_form Form, class T>
 fused_family fused_kernels();
 
+// Of the second step of a call in two.
+struct rows_kernels {
+  kernel plain, quantising;
+};
+template <class T>
+rows_kernels rows_kernels_of();
+
 // function is null for a type that has none.
 kernel choose_fused_kernel(fused_form form, xylDataType_t type, const fused_work& work, int ranks);
+
+kernel choose_rows_kernel(xylDataType_t type, fused_pattern pattern);
 
 struct fused_kernel_entry {
   fused_form form;

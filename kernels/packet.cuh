@@ -11,7 +11,7 @@ namespace xyl {
 
 struct packet_protocol {
   // The lines of all peers are in flight together.
-  static constexpr unsigned lanes(int ranks) { return ranks == 2 ? 448 : ranks == 4 ? 384 : 256; }
+  static constexpr unsigned lanes(int ranks) { return ranks == 2 ? 448 : ranks == 4 ? 320 : 256; }
   template <class S, class Call, class R>
   static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
     packet_allreduce(s, c, red);

@@ -56,6 +56,11 @@ printf '{"pairs": [{"from": "GPU 0", "to": "GPU 99"}]}' >"$scratch/override.json
 expect 1 'override.json: pairs\[0\].to' --file "$asus" --override "$scratch/override.json"
 expect 1 'cannot write' --file "$asus" --export "$scratch/no/such/folder"
 expect 2 'png' --format png
+expect 2 '\-\-file' --file "$asus" --probe
+# Where no GPU is, there is nothing to probe.
+if ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
+  expect 1 'there are 0 GPUs' --probe
+fi
 code=0
 XYLEM_TOPO_FILE=relative.xml ./xylem-topo >/dev/null 2>"$scratch/err" || code=$?
 [ $code = 2 ] || fail "a relative XYLEM_TOPO_FILE: exit code $code"

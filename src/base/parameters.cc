@@ -54,6 +54,21 @@ bool store_algorithm(std::string_view text, parameters& out) {
   return true;
 }
 
+// The paths are the names of proto/sync_path.hpp in its order.
+bool store_sync(std::string_view text, parameters& out) {
+  constexpr const char* names[] = {"ll", "ll128", "flag", "flag-gpu", "fence"};
+  constexpr std::string_view suffix = "+pdl";
+  out.forced_sync.reset();
+  out.list_sync = equal_ignoring_case(text, "list");
+  if (out.list_sync || equal_ignoring_case(text, "auto")) return true;
+  out.forced_sync_overlaps =
+      text.size() > suffix.size() && equal_ignoring_case(text.substr(text.size() - suffix.size()), suffix);
+  if (out.forced_sync_overlaps) text.remove_suffix(suffix.size());
+  const std::optional<int> at = position(text, names);
+  if (at) out.forced_sync = static_cast<sync_path>(*at);
+  return at.has_value();
+}
+
 bool store_size(std::string_view text, std::optional<std::uint64_t>& out) {
   const std::optional<std::uint64_t> bytes = parse_size(text);
   if (!bytes || *bytes > largest_size) return false;
@@ -141,6 +156,10 @@ constexpr parameter_info table[] = {
     {"XYLEM_ONESHOT_BYTES", "size", "chosen by the library", "bytes", size_allowed,
      "Messages up to this size that are not sent as packets use the oneshot algorithm.",
      [](std::string_view text, parameters& out) { return store_size(text, out.one_shot_bytes); }},
+    {"XYLEM_TWOSTEP_BYTES", "size", "chosen by the library", "bytes", size_allowed,
+     "Fused allreduces of this size or more (tokens x hidden, in bytes) on a GPU make the norms in a second "
+     "launch.",
+     [](std::string_view text, parameters& out) { return store_size(text, out.two_step_bytes); }},
     {"XYLEM_COPY_ENGINE_BYTES", "size", "chosen by the library", "bytes", size_allowed,
      "Messages between GPUs from this size on are moved by the GPUs' copy engines, which leaves multiprocessors "
      "free, "
@@ -150,14 +169,21 @@ constexpr parameter_info table[] = {
      "The most thread blocks that a kernel is launched with.", store_max_blocks},
     {"XYLEM_OVERLAP", "choice", "auto", "", "auto, none, late or early",
      "When a kernel lets the next launch of its stream be scheduled (programmatic dependent launch): none: at its "
-     "end; "
-     "late: once it has heard of every peer; early: once it has sent; auto: early where every rank has a GPU of "
-     "its "
-     "own, else late.",
+     "end; late: once it has heard of every peer; early: once it has sent; auto: early where every rank has a GPU "
+     "of "
+     "its own, else late, where a self-test shows a gain, else none.",
      [](std::string_view text, parameters& out) {
        return store_choice(text, std::array{"auto", "none", "late", "early"},
                            [&](int at) { out.overlap = static_cast<launch_overlap>(at); });
      }},
+    {"XYLEM_SYNC", "choice", "auto", "",
+     "auto, list, or ll, ll128, flag, flag-gpu or fence, each also with +pdl behind",
+     "How ranks on devices synchronise, instead of the path that is best by its self-test: ll uses packets where "
+     "they "
+     "are the choice for a size, a flag's name never; without +pdl launches do not overlap. list prints the table "
+     "of "
+     "paths and chooses as auto does.",
+     store_sync},
     {"XYLEM_DETERMINISTIC", "switch", "0", "", "0 or 1",
      "1 allows only algorithms that add in rank order, so that results do not depend on message size or machine.",
      [](std::string_view text, parameters& out) {
@@ -176,6 +202,17 @@ constexpr parameter_info table[] = {
      [](std::string_view text, parameters& out) {
        return store_choice(text, std::array{"auto", "always", "never"},
                            [&](int at) { out.single_copy = static_cast<single_copy_use>(at); });
+     }},
+    {"XYLEM_PULL", "choice", "auto", "", "auto, never, oneshot, twoshot or staged",
+     "Whether registered buffers are read and written in place, and how an allreduce does it; auto: from a size on "
+     "where that is faster, unless XYLEM_ALGO says how; oneshot: every rank reads all inputs (where they are not "
+     "the "
+     "outputs); twoshot: every rank reduces a share; staged: as auto, and an allreduce of other device memory in "
+     "two "
+     "shots reads copies of the inputs.",
+     [](std::string_view text, parameters& out) {
+       return store_choice(text, std::array{"auto", "never", "oneshot", "twoshot", "staged"},
+                           [&](int at) { out.pull = static_cast<pull_use>(at); });
      }},
     {"XYLEM_CONNECT_TIMEOUT", "seconds", "10", "seconds", "seconds from 0.01 to 86400, without a suffix",
      "How long a rank tries to reach the process that made the unique id, where no machine refuses it.",
@@ -196,6 +233,26 @@ constexpr parameter_info table[] = {
     {"XYLEM_PLAN", "path", "none", "", path_allowed,
      "A file of rings and of algorithms by message size that are used instead of the planner's.",
      [](std::string_view text, parameters& out) { return store_path(text, out.plan_file); }},
+    {"XYLEM_PROBE", "choice", "auto", "", "auto, always or never",
+     "Whether links between GPUs are proven by real accesses and measured when a communicator is made; auto: where "
+     "its "
+     "ranks have several GPUs and no result of an earlier time is kept.",
+     [](std::string_view text, parameters& out) {
+       return store_choice(text, std::array{"auto", "always", "never"},
+                           [&](int at) { out.probe = static_cast<probe_use>(at); });
+     }},
+    {"XYLEM_PROBE_HELPER", "path", "where it was installed", "", path_allowed,
+     "The program that does this, xylem-probe.",
+     [](std::string_view text, parameters& out) { return store_path(text, out.probe_helper); }},
+    {"XYLEM_TUNE", "choice", "cached", "", "cached, missing, always or never",
+     "Whether the message sizes at which allreduce changes its algorithm are measured when a communicator is made; "
+     "cached: no, but measurements of an earlier time are used; missing: where there are none; always: anew; "
+     "never: no, "
+     "nor are earlier ones used.",
+     [](std::string_view text, parameters& out) {
+       return store_choice(text, std::array{"cached", "missing", "always", "never"},
+                           [&](int at) { out.tune = static_cast<tune_use>(at); });
+     }},
 };
 
 constexpr const char* foreign_names[] = {"XYLEM_BUILD", "XYLEM_CONF", "XYLEM_TOPOLOGY_DIR"};
@@ -262,6 +319,17 @@ result read_parameters(const char* const* environment, parameters& out) {
     add_problem(
         "XYLEM_ALGO is \"ring\", which XYLEM_DETERMINISTIC=1 rules out; allowed: auto, packet, oneshot, twoshot or "
         "twoshotpacket");
+  // See proto/sync_path.hpp and proto/algorithm.hpp.
+  constexpr auto first_flag = static_cast<sync_path>(2);
+  constexpr algorithm packets[] = {static_cast<algorithm>(0), static_cast<algorithm>(4)};
+  if (read.forced_sync && *read.forced_sync >= first_flag && read.forced_algorithm &&
+      std::find(std::begin(packets), std::end(packets), *read.forced_algorithm) != std::end(packets))
+    add_problem("XYLEM_ALGO asks for packets, and XYLEM_SYNC for flags; unset one, or let XYLEM_SYNC be ll");
+  if (read.forced_sync && read.overlap != launch_overlap::automatic &&
+      (read.overlap != launch_overlap::none) != read.forced_sync_overlaps)
+    add_problem(read.forced_sync_overlaps
+                    ? "XYLEM_SYNC asks for an overlap (+pdl), and XYLEM_OVERLAP is none; unset one"
+                    : "XYLEM_OVERLAP asks for an overlap, and XYLEM_SYNC for a path without +pdl; unset one");
   if (!problems.empty()) return {xylInvalidUsage, std::move(problems)};
   out = read;
   return {};

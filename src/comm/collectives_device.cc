@@ -33,6 +33,7 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   const layout& map = device_->map();
   const unsigned element_bytes = facts_of(r.type)->bytes;
   const std::uint64_t bytes = r.count * element_bytes;
+  if (const auto form = pull_form_for(record, bytes); form && !op.scale) return pull_on_device(*form, r, record);
   const bool scatters = r.what == collective::reduce_scatter;
   if (r.what != collective::reduce && !op.scale && copy_engines_move(r, bytes))
     return collect_by_copies(r, bytes, record);
@@ -41,6 +42,9 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   if (r.what != collective::all_reduce) how = selection::without_ring(how);
   if (scatters && how == algorithm::two_shot) how = algorithm::one_shot;
   if (r.what != collective::all_reduce && how == algorithm::two_shot_packet) how = algorithm::packet;
+  if (r.what == collective::all_reduce && how == algorithm::two_shot && !op.scale && ranks_ > 1 &&
+      bytes >= selection_.device.staged_pull_bytes)
+    return pull_on_device(pull_form::staged, r, record);
   std::uint64_t step = chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes);
   const int pieces = scatters ? ranks_ : 1;
   if (op.scale)
@@ -105,6 +109,7 @@ result communicator::move_device(const request& r) {
   const layout& map = device_->map();
   const unsigned element_bytes = facts_of(r.type)->bytes;
   const std::uint64_t bytes = r.count * element_bytes;
+  if (const auto form = pull_form_for(record, bytes)) return pull_on_device(*form, r, record);
   if (copy_engines_move(r, bytes)) return collect_by_copies(r, bytes, record);
   device_move how{move_form::direct, 1, movement_of(r, bytes)};
   const algorithm like = selection::without_ring(selection_.choose(selection_.device, bytes));
@@ -130,6 +135,29 @@ result communicator::move_device(const request& r) {
                           static_cast<std::byte*>(r.recv) + done * element_bytes, record, r.stream));
     done += chunk;
   } while (done < r.count);
+  return {};
+}
+
+// On registered buffers, in one launch but where data passes through workspaces; or on others.
+result communicator::pull_on_device(pull_form form, const request& r, const call_record& record) {
+  pull_call<device_capacity> c;
+  c.record = record;
+  const unsigned element_bytes = facts_of(r.type)->bytes;
+  const std::uint64_t all = r.count * element_bytes;
+  const std::uint64_t step = form == pull_form::gathered ? gathered_pull_bytes(device_->map())
+                             : form == pull_form::staged
+                                 ? staged_pull_bytes(device_->map(), selection_.device.chunk_bytes)
+                                 : all;
+  for (std::uint64_t done = 0; done < all; done += step) {
+    const std::uint64_t bytes = std::min(step, all - done);
+    c.count = bytes / element_bytes;
+    point_at_windows(c, r, done);
+    const unsigned blocks = selection_.pull_blocks_for(form, bytes);
+    if (is_reduction(r.what))
+      XYL_TRY(device_->pull_reduce(form, blocks, c, r.stream));
+    else
+      XYL_TRY(device_->pull_move(blocks, movement_of(r, bytes), c, r.stream));
+  }
   return {};
 }
 

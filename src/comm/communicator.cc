@@ -65,6 +65,7 @@ result communicator::create(int ranks, int rank, const allgather_function& excha
   XYL_TRY(c->peers_->agree(read.ok() ? std::move(ready) : std::move(read)));
   XYL_TRY(c->find_out_about_reading());
   XYL_TRY(c->connect_device(device));
+  XYL_TRY(c->probe_host_memory());
   XYL_TRY(c->agree_on_selection());
   out = std::move(c);
   return {};
@@ -73,7 +74,7 @@ result communicator::create(int ranks, int rank, const allgather_function& excha
 // Collective. Of all ranks, which are on this machine, together: launchers like to bind each to a processor of its
 // own.
 result communicator::choose_polls() {
-  host_facts mine{{}, ::getpid()};
+  host_facts mine{{}, ::getpid(), parameters_.probe == probe_use::always ? 1 : 0};
   cpu_set_t together{};
   // Stays empty on a machine with more processors than the set has room for.
   if (::sched_getaffinity(0, sizeof mine.processors, &mine.processors) != 0) mine.processors = {};
@@ -82,6 +83,13 @@ result communicator::choose_polls() {
   const int processors = CPU_COUNT(&together);
   if (processors != 0 && ranks_ > processors) polls_before_yielding_ = crowded_polls;
   return {};
+}
+
+// Collective. Nothing is doubted there, so it is done where rank 0 asks for it, and no device was probed.
+result communicator::probe_host_memory() {
+  if (ranks_ == 1 || hosts_[0].probes != 1 || device_number_ >= 0) return {};
+  result verdict;
+  return probe_links(verdict);
 }
 
 result communicator::connect_host(const layout& map) {
@@ -128,10 +136,12 @@ communicator::~communicator() {
     // Work that waits for a dead peer ends by itself; see cuda_space.
     if (result drained = device_->drain(); !drained.ok())
       log_line(log_level::warn, rank_, "destroy: %s", drained.text().c_str());
+    for (const std::unique_ptr<window>& w : windows_.all())
+      if (w) close_window(*w);
     device_->disconnect();
   }
   // Told before this process can end: nobody is to take that for a death.
-  if (windows_) windows_->depart();
+  if (staging_) staging_->depart();
   if (peers_) retire(std::move(peers_), std::move(device_));
 }
 
@@ -144,6 +154,7 @@ call_record communicator::record_of(const request& r, int operation, bool device
   record.root = static_cast<std::uint32_t>(r.root);
   record.count = r.count;
   record.selection = selection_hash_;
+  find_places(r, record);
   return record;
 }
 

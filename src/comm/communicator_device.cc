@@ -49,6 +49,12 @@ unsigned co_resident_blocks(const std::vector<device_handle>& all, const std::ve
   return static_cast<unsigned>(std::max(least, 0));
 }
 
+unsigned co_resident_pull(const std::vector<device_handle>& all, const std::vector<int>& sharing) {
+  std::vector<device_handle> as_if = all;
+  for (device_handle& h : as_if) h.max_blocks = h.max_pull_blocks;
+  return co_resident_blocks(as_if, sharing);
+}
+
 // The same for the fused kernels, by form. Rows need whole clusters of blocks, which the division keeps.
 fused_limits co_resident_fused(const std::vector<device_handle>& all, const std::vector<int>& sharing) {
   fused_limits limits;
@@ -100,7 +106,11 @@ result communicator::connect_device(std::optional<int> wanted) {
   device_handles_.resize(static_cast<std::size_t>(ranks_));
   if (agreed.ok()) {
     XYL_TRY(peers_->exchange(&device_->handle(), device_handles_.data(), sizeof(device_handle)));
-    if (straight) XYL_TRY(try_device(false, agreed));
+    if (straight) {
+      // Before anything is written over a link, it is proven in another process.
+      XYL_TRY(probe_links(agreed));
+      if (agreed.ok()) XYL_TRY(try_device(false, agreed));
+    }
     is_staged_ = !straight || (!agreed.ok() && ranks_ > 1 && use == peer_to_peer_use::automatic);
     if (is_staged_) {
       staging_reason_ = straight ? agreed.text() : "XYLEM_P2P=0";
@@ -126,10 +136,10 @@ result communicator::connect_device(std::optional<int> wanted) {
 // All ranks get the same verdict; after a bad one all is as before, so that the other way can be tried.
 result communicator::try_device(bool staged, result& verdict) {
   result connected;
-  if (staged) connected = make_windows();
+  if (staged) connected = make_staging();
   if (connected.ok()) {
     try {
-      connected = device_->connect(device_handles_, rank_, windows_);
+      connected = device_->connect(device_handles_, rank_, staging_);
     } catch (const std::bad_alloc&) {
       connected = error(xylSystemError, "out of memory");
     }
@@ -138,13 +148,13 @@ result communicator::try_device(bool staged, result& verdict) {
   if (verdict.ok()) {
     const std::vector<int> sharing = ranks_on_same_gpu(device_handles_);
     selection_.max_blocks = co_resident_blocks(device_handles_, sharing);
+    selection_.max_pull_blocks = co_resident_pull(device_handles_, sharing);
     fused_limits_ = co_resident_fused(device_handles_, sharing);
     const bool is_shared = std::any_of(sharing.begin(), sharing.end(), [](int ranks) { return ranks > 1; });
-    const launch_overlap automatic = is_shared ? launch_overlap::late : launch_overlap::early;
     on_one_gpu_ = std::all_of(sharing.begin(), sharing.end(), [&](int ranks) { return ranks == ranks_; });
-    device_->overlap(parameters_.overlap == launch_overlap::automatic ? automatic : parameters_.overlap);
+    XYL_TRY(settle_sync_paths(is_shared, verdict));
   }
-  if (verdict.ok() && selection_.max_blocks == 0)
+  if (verdict.ok() && (selection_.max_blocks == 0 || selection_.max_pull_blocks == 0))
     verdict =
         error(xylSystemError, "too many ranks share one GPU: not one block of each fits on it at the same time");
   if (verdict.ok()) {
@@ -164,9 +174,9 @@ result communicator::try_device(bool staged, result& verdict) {
   // Nobody's memory is freed, or cleared, before everybody has let go of it.
   result let_go = device_->drain();
   device_->disconnect();
-  if (windows_) windows_->depart();
+  if (staging_) staging_->depart();
   XYL_TRY(peers_->agree({}));
-  windows_.reset();
+  staging_.reset();
   if (let_go.ok()) let_go = device_->reset();
   // No kernel of the check is left now that could give up once more, and all ranks come here. That one of them
   // has died would have ended an agreement.
@@ -178,7 +188,7 @@ result communicator::try_device(bool staged, result& verdict) {
 }
 
 // Collective. This rank's window lies on the node that its GPU is at: what it polls should be near.
-result communicator::make_windows() {
+result communicator::make_staging() {
   const device_handle& own = device_handles_[static_cast<std::size_t>(rank_)];
   int node = -1;
   try {
@@ -197,7 +207,7 @@ result communicator::make_windows() {
           return peers_->exchange(send, all, bytes).code();
         },
         device_->map(), made));
-    windows_ = std::move(made);
+    staging_ = std::move(made);
     return {};
   } catch (const std::bad_alloc&) {
     return error(xylSystemError, "out of memory");

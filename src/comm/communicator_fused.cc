@@ -109,9 +109,44 @@ result communicator::fused_host(fused_request& r) {
   return {};
 }
 
+// Where many rows are finished in two steps: an allreduce that adds the residual and rounds, spread over as much of
+// the device as any, and norms in a launch that no peer has a part in.
+bool communicator::takes_two_steps(const fused_request& r) const {
+  const fused_work& w = r.work;
+  if (w.pattern == fused_pattern::all_reduce || w.residual_sharded || w.experts != 0 || ranks_ == 1) return false;
+  if (rows_of_first_step(w) == nullptr || !device_->can_add(static_cast<xylDataType_t>(r.type))) return false;
+  return w.tokens * w.hidden * r.element_bytes >= selection_.two_step_bytes;
+}
+
+// Where the rounded sums go: to the next residual, or to where the norm will be.
+std::byte* communicator::rows_of_first_step(const fused_work& w) {
+  return w.residual_out ? w.residual_out : w.output;
+}
+
+result communicator::fused_in_two_steps(const fused_request& r, const call_record& record, xylStream_t stream) {
+  const fused_work& w = r.work;
+  const std::uint64_t elements = w.tokens * w.hidden;
+  const algorithm how = selection::without_ring(selection_.choose(selection_.device, elements * r.element_bytes));
+  const std::uint64_t step = chunk_elements(how, device_->map(), selection_.device.chunk_bytes, r.element_bytes);
+  std::byte* const rows = rows_of_first_step(w);
+  for (std::uint64_t done = 0; done < elements; done += step) {
+    const std::uint64_t chunk = std::min(step, elements - done), at = done * r.element_bytes;
+    device_launch launch{how, selection_.blocks_for(how, chunk * r.element_bytes)};
+    launch.is_sum = true;
+    launch.addend = w.residual ? w.residual + at : nullptr;
+    XYL_TRY(device_->all_reduce(launch, w.input + at, rows + at, chunk, record, stream));
+  }
+  fused_work second = w;
+  second.input = rows;
+  second.residual = nullptr;
+  second.residual_out = nullptr;
+  return device_->fused_rows(second, static_cast<xylDataType_t>(r.type), stream);
+}
+
 result communicator::fused_device(fused_request& r, xylStream_t stream) {
   const call_record record = record_of(r, true);
   if (waits_->out_of_service()) return explain(record);
+  if (takes_two_steps(r)) return fused_in_two_steps(r, record, stream);
   fused_work& w = r.work;
   fused_limits limits = fused_limits_;
   for (unsigned& blocks : limits.blocks) blocks = std::min(blocks, selection_.max_blocks);

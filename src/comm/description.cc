@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "comm/by_size.hpp"
 #include "topo/describe.hpp"
 #include "topo/export.hpp"
 #include "topo/json_read.hpp"
@@ -14,13 +15,6 @@ namespace xyl {
 namespace {
 
 using topo::json;
-
-std::string uuid_text(const std::uint8_t (&uuid)[16]) {
-  std::string text = "GPU-";
-  for (int i = 0; i < 16; ++i)
-    text += format_text(i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
-  return text;
-}
 
 json ranks_of(const described_choice& d) {
   json ranks = json::array();
@@ -42,11 +36,11 @@ json ranks_of(const described_choice& d) {
   return ranks;
 }
 
+double rounded(double value) { return std::round(value * 1000) / 1000; }
+
 json figure_json(const topo::figure& f) {
   if (!f.known()) return nullptr;
-  return {{"value", std::round(f.value * 1000) / 1000},
-          {"source", topo::name_of(f.from)},
-          {"confidence", topo::name_of(f.trust)}};
+  return {{"value", rounded(f.value)}, {"source", topo::name_of(f.from)}, {"confidence", topo::name_of(f.trust)}};
 }
 
 json machine_of(const described_choice& d) {
@@ -109,7 +103,10 @@ json thresholds_of(const selection& s, const selection::limits& of) {
 }
 
 json in_use(const selection& s, const selection::limits& of) {
-  return {{"allreduce", thresholds_of(s, of)}, {"from", name_of(of.from)}, {"chunk_bytes", of.chunk_bytes}};
+  return {{"allreduce", thresholds_of(s, of)},
+          {"from", name_of(of.from)},
+          {"chunk_bytes", of.chunk_bytes},
+          {"registered_from_bytes", of.pull_bytes == UINT64_MAX ? json(nullptr) : json(of.pull_bytes)}};
 }
 
 json paths_of(const described_choice& d) {
@@ -130,6 +127,35 @@ std::string sizes_text(const selection& s, const selection::limits& of) {
   return text + format_text(" (%s)", name_of(of.from));
 }
 
+// Beside what the model says of the same, where it says something.
+json measured_times_of(const described_choice& d) {
+  if (d.tuned == nullptr) return nullptr;
+  const topo::collective_plan* const planned = d.plan.find(topo::pattern::all_reduce);
+  json times = json::array();
+  for (const topo::measured_time& m : d.tuned->measured) {
+    json one = {{"algorithm", topo::name_of(m.how)}, {"bytes", m.bytes}, {"measured_us", rounded(m.us)}};
+    if (planned != nullptr)
+      for (const topo::candidate& c : planned->candidates)
+        if (c.how == m.how && runs(c)) one["predicted_us"] = rounded(c.cost.us(m.bytes));
+    times.push_back(std::move(one));
+  }
+  return times;
+}
+
+json probe_of(const described_choice& d) {
+  if (d.in.probe == nullptr) return nullptr;
+  const topo::probe_report& report = *d.in.probe;
+  json out = topo::json_of(report);
+  out["units"] = "GB/s; us one way";
+  out["kept_from_earlier"] = report.from_cache;
+  out["problems"] = report.problems;
+  json findings = json::array();
+  for (const topo::finding& f : topo::find_probed_advice(report, d.machine.g))
+    findings.push_back({{"finding", f.title}, {"evidence", f.evidence}, {"advice", f.fix}});
+  out["findings"] = findings;
+  return out;
+}
+
 const char* name_of(launch_overlap overlap) {
   switch (overlap) {
     case launch_overlap::none:
@@ -142,6 +168,37 @@ const char* name_of(launch_overlap overlap) {
       break;
   }
   return "auto";
+}
+
+json number(double us) { return us > 0 ? json(std::round(us * 100) / 100) : json(nullptr); }
+
+// Of calls on devices, with why each path is or is not used; in host memory there is one way.
+json synchronisation_of(const described_choice& d) {
+  json s = {{"host_memory", "release and acquire"}, {"device_memory", nullptr}};
+  if (d.in.sync == nullptr) return s;
+  const sync_choice& chosen = d.in.sync->choice;
+  json paths = json::array();
+  for (const sync_row& r : d.in.sync->rows)
+    paths.push_back({{"path", r.name},
+                     {"relies_on", r.relies_on},
+                     {"allowed", r.allowed},
+                     {"self_test", r.tested},
+                     {"trip_us", number(r.trip_us)},
+                     {"launch_us", number(r.launch_us)},
+                     {"chosen", r.is_chosen},
+                     {"why", r.chosen}});
+  s["device_memory"] = {{"packets", chosen.packets},
+                        {"flags", name_of(path_of(chosen.flags))},
+                        {"overlap_of_packets", name_of(chosen.packet_overlap)},
+                        {"overlap_of_flags", name_of(chosen.flag_overlap)},
+                        {"paths", std::move(paths)}};
+  return s;
+}
+
+// "packets (overlap late), flag-gpu (overlap none)"
+std::string sync_text(const sync_choice& c) {
+  return format_text("%s (overlap %s), %s (overlap %s)", c.packets ? "packets" : "no packets",
+                     name_of(c.packet_overlap), name_of(path_of(c.flags)), name_of(c.flag_overlap));
 }
 
 // Names may come from files: what is not UTF-8 is replaced, never thrown at.
@@ -157,6 +214,7 @@ std::string describe(const described_choice& d) {
   plan["thresholds"] = {{"allreduce", thresholds_of(d.choice, on_devices ? d.choice.device : d.choice.host)}};
   json notes = d.machine.notes;
   for (const std::string& note : d.machine.g.notes) notes.push_back(note);
+  if (!d.in.probe_note.empty()) notes.push_back(d.in.probe_note);
   json whole = {{"version", format_text("%d.%d.%d", XYL_MAJOR, XYL_MINOR, XYL_PATCH)},
                 {"ranks", ranks_of(d)},
                 {"machine", machine_of(d)},
@@ -165,10 +223,11 @@ std::string describe(const described_choice& d) {
                 {"device_memory", on_devices ? in_use(d.choice, d.choice.device) : json(nullptr)},
                 {"device_paths", paths_of(d)},
                 {"most_blocks", d.choice.max_blocks},
-                {"synchronisation",
-                 {{"packets", "data and epoch in one word"}, {"flags", "release and acquire at system scope"}}},
+                {"synchronisation", synchronisation_of(d)},
                 {"plan", std::move(plan)},
                 {"planned_if_every_algorithm_ran", fastest},
+                {"probe", probe_of(d)},
+                {"measured_times", {{"allreduce", measured_times_of(d)}}},
                 {"notes", notes}};
   return text_of(whole);
 }
@@ -183,6 +242,7 @@ std::string line_of(const described_choice& d) {
                         distinct.size() == 1 ? "" : "s", d.machine.from.c_str(),
                         d.in.is_staged ? ", meeting in host memory" : "",
                         sizes_text(d.choice, d.choice.device).c_str());
+    if (d.in.sync != nullptr) text += "; " + sync_text(d.in.sync->choice);
   } else {
     text += format_text(" without devices, %zu NUMA node%s", d.nodes.size(), d.nodes.size() == 1 ? "" : "s");
   }
@@ -201,6 +261,14 @@ result describe_for(const std::string& common, const own_facts& own, std::string
   mine["overlap"] = own.device < 0 ? json(nullptr) : json(name_of(own.overlap));
   if (own.device < 0) whole["notes"].push_back("Device memory is not used: " + own.no_device_reason);
   whole["this_rank"] = std::move(mine);
+  json windows = json::array();
+  for (const window_facts& w : own.windows)
+    windows.push_back({{"number", w.number},
+                       {"bytes", w.bytes},
+                       {"memory", w.on_device ? "device" : "host"},
+                       {"in_place", w.why_staged.empty()},
+                       {"staged_because", w.why_staged.empty() ? json(nullptr) : json(w.why_staged)}});
+  whole["registered"] = std::move(windows);
   out = text_of(whole) + "\n";
   return {};
 }

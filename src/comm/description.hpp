@@ -8,18 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "comm/machine_facts.hpp"
 #include "comm/planning.hpp"
 #include "os/numa.hpp"
 #include "topo/plan.hpp"
 
 namespace xyl {
-
-struct machine_facts {
-  topo::graph g;       // empty: not looked at
-  std::string driver;  // as NVML prints it; "" if unknown
-  std::string from;    // where the graph is from; "" without one
-  std::vector<std::string> notes;
-};
 
 struct described_choice {
   const planning_input& in;
@@ -28,10 +22,19 @@ struct described_choice {
   const machine_facts& machine;
   std::span<const int> numa_of_rank;
   std::span<const numa_node> nodes;
+  const topo::tuning* tuned;  // what the thresholds were measured with; null: they were not
 };
 
 std::string describe(const described_choice& what);
 std::string line_of(const described_choice& what);
+
+// Of registered buffers, which come and go.
+struct window_facts {
+  std::size_t number;
+  std::uint64_t bytes;
+  bool on_device;
+  std::string why_staged;  // "": peers use it in place
+};
 
 // What one rank knows alone.
 struct own_facts {
@@ -39,6 +42,7 @@ struct own_facts {
   int device = -1;
   launch_overlap overlap = launch_overlap::none;
   std::string no_device_reason;  // "" with a device
+  std::vector<window_facts> windows = {};
 };
 // Errors (xylInternalError): `common` is not what describe() made.
 result describe_for(const std::string& common, const own_facts& own, std::string& out);

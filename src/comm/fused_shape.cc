@@ -63,9 +63,9 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   const std::uint64_t teams =
       std::clamp<std::uint64_t>(std::min(teams_wanted, shape.rows * teams_of_row), 1, most_blocks / w.split);
   shape.blocks = static_cast<unsigned>(teams) * w.split;
-  // A warp more, where there is room, sees to the headers while the others see to data, which bring them along only
-  // in kernels for a constant number of ranks.
-  const unsigned warp_for_headers = uses_packets(form) && fixed != 0 && element_bytes != 4 && !w.experts ? 0 : 32;
+  // A warp more, where there is room, sees to the headers while the others see to data. Packets between two ranks
+  // bring them along.
+  const unsigned warp_for_headers = uses_packets(form) && fixed == 2 && element_bytes != 4 && !w.experts ? 0 : 32;
   shape.lanes = std::min(std::min(w.pieces_of_block, (pieces + 31) / 32 * 32) + warp_for_headers, most_lanes);
   return shape;
 }

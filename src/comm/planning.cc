@@ -7,21 +7,15 @@
 
 #include "comm/by_size.hpp"
 #include "comm/description.hpp"
+#include "comm/machine_facts.hpp"
 #include "os/numa.hpp"
 #include "topo/host_plan.hpp"
-#include "topo/override.hpp"
-#include "topo/pci_link.hpp"
 #include "topo/plan_file.hpp"
-#include "topo/tuning_cache.hpp"
 
 namespace xyl {
 namespace {
 
 using topo::plan_override;
-
-result named(const char* variable, const result& r) {
-  return r.ok() ? result() : error(xylInvalidUsage, "%s: %s", variable, r.text().c_str());
-}
 
 // What the plan file says, as far as it can be followed.
 result read_prescribed(const parameters& p, std::size_t ranks, std::optional<plan_override>& out) {
@@ -43,92 +37,29 @@ result read_prescribed(const parameters& p, std::size_t ranks, std::optional<pla
   return {};
 }
 
-std::optional<topo::pci_address> address_of(const device_handle& h) {
-  return topo::pci_address{static_cast<std::uint32_t>(h.pci_domain), static_cast<std::uint8_t>(h.pci_bus),
-                           static_cast<std::uint8_t>(h.pci_device), 0};
-}
-
-// The graph to plan on; notes say what was not as it should be. driver: as NVML prints it.
-result read_graph(const planning_input& in, machine_facts& out) {
-  const parameters& p = in.wishes;
-  if (!p.topology_file.empty()) {
-    topo::machine_view view;
-    topo::machine_sources sources{.file = p.topology_file,
-                                  .override_file = {},
-                                  .live = !in.devices.empty(),
-                                  .root = in.root,
-                                  .nvml = in.nvml};
-    XYL_TRY(named("XYLEM_TOPO_FILE", topo::read_machine(sources, view)));
-    out = {std::move(view.g), view.nvml.driver, "the file " + p.topology_file, {}};
-  } else if (in.devices.empty()) {
-    if (!p.topology_override.empty())
-      out.notes.push_back("XYLEM_TOPO_OVERRIDE is not read: the ranks have no devices, and no file describes any.");
-    return {};
-  } else {
-    std::shared_ptr<const topo::machine_view> view;
-    if (result read = in.machine->wait(in.patience, view); !read.ok()) {
-      out.notes.push_back("The machine is not known: " + read.text());
-      return {};
-    }
-    out = {view->g, view->nvml.driver, "discovery", {}};
-    if (!view->nvml_problem.empty()) out.notes.push_back("The driver was not asked: " + view->nvml_problem);
+// Thresholds that were measured here, now or earlier.
+bool use_measured(const planning_input& in, const machine_facts& machine, selection::limits& limits,
+                  std::optional<topo::tuning>& tuned, std::vector<std::string>& notes) {
+  std::string path = "what was measured";
+  if (in.measured != nullptr) {
+    tuned = *in.measured;
+  } else if (in.cache_folder && in.wishes.tune != tune_use::never) {
+    const topo::tuning_key key = tuning_key_of(in, machine.key);
+    path = *in.cache_folder + "/" + topo::file_name_of(key);
+    std::string note;
+    topo::tuning read;
+    if (topo::load_tuning(path, key, read, note) && !read.measured.empty()) tuned = std::move(read);
+    if (!note.empty()) notes.push_back(note);
   }
-  if (p.topology_override.empty()) return {};
-  return named("XYLEM_TOPO_OVERRIDE", topo::apply_override_file(p.topology_override.c_str(), out.g));
-}
-
-// Which GPU of the graph each rank has. Where one is not in it, all are below one root complex of a graph of their
-// own.
-std::vector<topo::vertex_id> place_ranks(const planning_input& in, machine_facts& machine) {
-  std::vector<topo::vertex_id> gpu_of_rank;
-  std::string missing;
-  const std::vector<topo::vertex_id> gpus = machine.g.gpus();
-  for (std::size_t rank = 0; rank < in.devices.size(); ++rank) {
-    const auto pci = address_of(in.devices[rank]);
-    const auto at =
-        std::find_if(gpus.begin(), gpus.end(), [&](topo::vertex_id v) { return machine.g.vertices[v].pci == pci; });
-    if (at != gpus.end())
-      gpu_of_rank.push_back(*at);
-    else if (missing.empty())
-      missing = format_text("The GPU %s of rank %zu", topo::name_of(*pci).c_str(), rank);
-  }
-  if (missing.empty()) return gpu_of_rank;
-  if (!machine.from.empty())
-    machine.notes.push_back(missing + " is not in what " + machine.from +
-                            " shows: planned as GPUs below one root complex, of whose links nothing is known.");
-  std::vector<std::optional<topo::pci_address>> distinct;
-  for (const device_handle& h : in.devices)
-    if (std::find(distinct.begin(), distinct.end(), address_of(h)) == distinct.end())
-      distinct.push_back(address_of(h));
-  machine.g = topo::flat_machine(distinct);
-  machine.from = "nothing but the addresses of the GPUs";
-  gpu_of_rank.clear();
-  for (const device_handle& h : in.devices)
-    for (topo::vertex_id v : machine.g.gpus())
-      if (machine.g.vertices[v].pci == address_of(h)) gpu_of_rank.push_back(v);
-  return gpu_of_rank;
-}
-
-// Thresholds that somebody measured here; nothing is written, since nothing is measured yet.
-bool use_cache(const planning_input& in, const machine_facts& machine, selection::limits& device,
-               std::vector<std::string>& notes) {
-  if (!in.cache_folder) return false;
-  const topo::tuning_key key = topo::key_of(machine.g, machine.driver);
-  const std::string path = *in.cache_folder + "/" + topo::file_name_of(key);
-  topo::tuning tuned;
-  std::string note;
-  const bool loaded = topo::load_tuning(path, key, tuned, note);
-  if (!note.empty()) notes.push_back(note);
-  if (!loaded || tuned.measured.empty()) return false;
-  for (const auto& [what, ranges] : tuned.thresholds) {
+  if (!tuned) return false;
+  for (const auto& [what, ranges] : tuned->thresholds) {
     if (what != topo::pattern::all_reduce) continue;
     std::vector<selection::range> usable;
-    if (result r = ranges_from(ranges, in.wishes.deterministic, usable); !r.ok()) {
-      notes.push_back(path + ": " + r.text());
-      return false;
-    }
-    return selection::set_ranges(device, usable, selection::origin::cache);
+    result r = ranges_from(ranges, in.wishes.deterministic, usable);
+    if (r.ok() && selection::set_ranges(limits, usable, selection::origin::cache)) return true;
+    notes.push_back(path + ": " + (r.ok() ? "its thresholds do not cover all sizes in order" : r.text()));
   }
+  tuned.reset();
   return false;
 }
 
@@ -139,12 +70,11 @@ bool on_one_gpu(std::span<const device_handle> all) {
 }
 
 // Where algorithms change on devices, unless variables or a plan file say it.
-void choose_for_devices(const planning_input& in, const machine_facts& machine, const topo::plan& plan,
-                        selection::limits& device, std::vector<std::string>& notes) {
+void choose_for_devices(const planning_input& in, const topo::plan& plan, selection::limits& device,
+                        std::vector<std::string>& notes) {
   if (device.from != selection::origin::defaults || in.hosts.size() == 1) return;
-  // A model does not overrule a measurement.
+  // A model does not overrule a measurement, which the defaults are on one GPU.
   if (on_one_gpu(in.devices)) return;
-  if (use_cache(in, machine, device, notes)) return;
   const topo::collective_plan* const all_reduce = plan.find(topo::pattern::all_reduce);
   if (all_reduce == nullptr) return;
   const std::vector<selection::range> fastest =
@@ -168,6 +98,7 @@ result plan_devices(const planning_input& in, const std::optional<plan_override>
 
 bool agreed_choice::plausible(std::uint32_t of_ranks) const {
   if (!choice.plausible(of_ranks) || description_bytes == 0 || description_bytes > (1u << 26)) return false;
+  if (measure > 1) return false;
   if (of_ranks > topo::plan_table::most_ranks) return choice.plan == 0 && table.ranks == 0;
   return table.plausible(of_ranks) && choice.plan == table.hash();
 }
@@ -198,7 +129,8 @@ result make_choice(const planning_input& in, planned& out) {
   XYL_TRY(read_graph(in, machine));
 
   selection choice =
-      selection::defaults(static_cast<int>(ranks), in.wishes, in.max_blocks, in.can_read, in.is_staged);
+      selection::defaults(static_cast<int>(ranks), in.wishes, in.max_blocks, in.can_read, in.max_pull_blocks,
+                          in.is_staged);
   if (prescribed && !prescribed->thresholds.empty()) {
     std::vector<selection::range> ranges;
     XYL_TRY(named("XYLEM_PLAN", ranges_from(prescribed->thresholds[0].second, in.wishes.deterministic, ranges)));
@@ -212,6 +144,7 @@ result make_choice(const planning_input& in, planned& out) {
   for (const host_facts& h : in.hosts) numa_of_rank.push_back(numa_node_of(h.processors, nodes));
 
   topo::plan plan;
+  std::optional<topo::tuning> tuned;
   std::memset(&out.agreed, 0, sizeof out.agreed);
   if (ranks > topo::plan_table::most_ranks) {
     machine.notes.push_back(format_text("More than %u ranks are not planned for: rings go in rank order.",
@@ -220,14 +153,24 @@ result make_choice(const planning_input& in, planned& out) {
     const plan_override* const rings = prescribed ? &*prescribed : nullptr;
     XYL_TRY(in.devices.empty() ? topo::make_host_plan(numa_of_rank, rings, plan)
                                : plan_devices(in, prescribed, machine, plan));
-    if (!in.devices.empty()) choose_for_devices(in, machine, plan, choice.device, machine.notes);
+    selection::limits& measurable = in.devices.empty() ? choice.host : choice.device;
+    const bool is_free = measurable.from == selection::origin::defaults && ranks > 1;
+    const bool known = is_free && use_measured(in, machine, measurable, tuned, machine.notes);
+    const bool is_wanted = in.wishes.tune == tune_use::always || (in.wishes.tune == tune_use::missing && !known);
+    out.agreed.measure = is_free && is_wanted && in.measured == nullptr ? 1 : 0;
+    if (!in.devices.empty()) choose_for_devices(in, plan, choice.device, machine.notes);
     XYL_TRY(topo::make_table(plan, out.agreed.table));
     choice.plan = out.agreed.table.hash();
     if (prescribed && prescribed->rings.size() > 1)
       machine.notes.push_back("XYLEM_PLAN has several rings; one runs at a time, the first.");
   }
+  if (in.sync != nullptr) {
+    choice.sync = in.sync->choice.packed();
+    if (!in.sync->choice.packets) choice.avoid_packets();
+  }
   out.agreed.choice = choice;
-  const described_choice what{in, choice, plan, machine, numa_of_rank, nodes};
+  out.key = tuning_key_of(in, machine.key);
+  const described_choice what{in, choice, plan, machine, numa_of_rank, nodes, tuned ? &*tuned : nullptr};
   out.description = describe(what);
   out.line = line_of(what);
   out.agreed.description_bytes = out.description.size();

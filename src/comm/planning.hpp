@@ -14,10 +14,13 @@
 #include <string>
 
 #include "comm/selection.hpp"
+#include "comm/sync_paths.hpp"
 #include "exec/device_side.hpp"
 #include "topo/discovery.hpp"
 #include "topo/plan_table.hpp"
 #include "topo/planner.hpp"
+#include "topo/probe_report.hpp"
+#include "topo/tuning_cache.hpp"
 
 namespace xyl {
 
@@ -25,6 +28,7 @@ namespace xyl {
 struct host_facts {
   cpu_set_t processors;  // empty on a machine with more than the set has room for
   std::int64_t process;
+  std::int64_t probes = 0;  // 1: XYLEM_PROBE=always; rank 0's counts
 };
 
 struct planning_input {
@@ -34,13 +38,18 @@ struct planning_input {
   bool is_staged = false;                  // GPUs meet in host memory, because of
   std::string staging_reason{};            // this
   layout device_map{};
+  const sync_decision* sync = nullptr;           // with devices: how they synchronise
   unsigned max_blocks = 0;                       // co-resident on all devices; 0 without
+  unsigned max_pull_blocks = 1;                  // the same of kernels on registered buffers
   bool can_read = false;                         // every rank may read the memory of every other; see reading_proof
   const topo::discovery* machine = nullptr;      // asked where devices are and no file is named
   std::chrono::milliseconds patience{2000};      // with it
   std::string root{};                            // where /sys is looked for; empty: /
   const char* nvml = "libnvidia-ml.so.1";        // beside a file; empty: not asked
   std::optional<std::string> cache_folder = {};  // without one no cache is looked for
+  const topo::probe_report* probe = nullptr;     // of these ranks' links, if there is one
+  std::string probe_note{};                      // what else there is to say of it
+  const topo::tuning* measured = nullptr;        // of this very communicator, if it was
 };
 
 // What all ranks get from rank 0. Values only; no padding.
@@ -48,6 +57,7 @@ struct agreed_choice {
   selection choice;
   topo::plan_table table;  // all zero: no plan, of ranks in their own order
   std::uint64_t description_bytes;
+  std::uint64_t measure;  // 1: the thresholds of allreduce are measured next, and then there is another choice
   // Whether this can be what rank 0 of so many ranks sent.
   [[nodiscard]] bool plausible(std::uint32_t of_ranks) const;
 };
@@ -56,10 +66,31 @@ struct planned {
   agreed_choice agreed;
   std::string description;  // a JSON object
   std::string line;         // the same in a line, for the log
+  topo::tuning_key key;     // under which measured thresholds are kept
 };
 
 // Errors (xylInvalidUsage): a file that XYLEM_TOPO_FILE, XYLEM_TOPO_OVERRIDE or XYLEM_PLAN names cannot be used.
 result make_choice(const planning_input& in, planned& out);
+
+// What a report calls the GPUs that ranks have: their addresses; without devices every rank is its own.
+struct probed_gpus {
+  std::vector<std::string> names;
+  std::vector<std::uint32_t> gpu_of_rank;  // index into names
+};
+probed_gpus list_gpus(const planning_input& in);
+
+// Whether links are probed, and how, or what is kept of an earlier time.
+struct probe_decision {
+  topo::probe_order order;  // run is 0: they are not
+  std::optional<topo::probe_report> kept;
+  topo::tuning_key key;  // under which a report is kept
+  std::string note;
+};
+// Of `in`, nothing that comes after a probe is looked at.
+probe_decision decide_probe(const planning_input& in);
+
+// machine: what of the key is the machine's.
+topo::tuning_key tuning_key_of(const planning_input& in, topo::tuning_key machine);
 
 // ${XDG_CACHE_HOME:-~/.cache}/xylem, if the environment says where that is.
 std::optional<std::string> user_cache_folder();

@@ -52,6 +52,7 @@ class cuda_device_side final : public device_side {
       : device_(device), map_(map), copies_(copies), deadline_ns_(deadline_ns) {}
   ~cuda_device_side() override {
     const device_scope scope(device_);
+    end_trials();
     disconnect();
     if (workspace_) (void)cudaFree(workspace_);
     if (registered_) (void)cudaHostUnregister(registered_);
@@ -80,8 +81,21 @@ class cuda_device_side final : public device_side {
   result run_transfers(std::span<const transfer> all, unsigned blocks, const call_record& record,
                        xylStream_t stream) override;
   result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) override;
-  void overlap(launch_overlap wanted) override;
-  launch_overlap overlap() const override { return overlap_; }
+  // In device_trial_cuda.cc.
+  result prepare_trials() override;
+  result try_path(const trial_plan& plan, trial_finding& out) override;
+  void end_trials() override;
+  void use(const sync_choice& choice) override;
+  const sync_choice& in_use() const override { return sync_; }
+  bool can_overlap() const override;
+  // In device_windows_cuda.cc.
+  result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
+                     xylStream_t stream) override;
+  result pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
+                   xylStream_t stream) override;
+  result export_memory(const void* memory, exported_memory& out) const override;
+  result open_memory(const exported_memory& of, int p, bool same_process, std::byte*& out, void*& opened) override;
+  void close_memory(void* opened) override;
   result copy(void* to, const void* from, std::size_t bytes, xylStream_t stream) override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());
@@ -96,6 +110,8 @@ class cuda_device_side final : public device_side {
   // In device_fused_cuda.cc.
   result fused(const fused_launch& how, const fused_work& work, const call_record& record,
                xylStream_t stream) override;
+  bool can_add(xylDataType_t type) const override;
+  result fused_rows(const fused_work& work, xylDataType_t type, xylStream_t stream) override;
   void wait_at_most(std::int64_t deadline_ns) override { deadline_ns_ = deadline_ns; }
   result drain() override {
     const device_scope scope(device_);
@@ -112,6 +128,9 @@ class cuda_device_side final : public device_side {
 
  private:
   result open_peer(const device_handle& peer, int p, std::byte*& workspace);
+  trial_order trial_launch() const;
+  // Lets this device reach another one of this process.
+  result reach_device(int ordinal, int p) const;
   result clear_workspace();
   std::uint64_t device_bytes() const { return copies_ ? map_.bytes : map_.copies; }
   std::byte* copied_at(int rank, const copied_chunk& k) const;
@@ -132,7 +151,14 @@ class cuda_device_side final : public device_side {
     arguments.what.own = workspace_;
     for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
     arguments.overlap = overlap;
+    arguments.flags = sync_.flags;
     if constexpr (requires { arguments.lanes_of_group; }) arguments.lanes_of_group = block.lanes_of_group;
+    return launch_alone(k, blocks, block, arguments, stream, overlap);
+  }
+  // A launch without peers.
+  template <class Arguments>
+  result launch_alone(const kernel& k, unsigned blocks, const block_shape& block, Arguments& arguments,
+                      cudaStream_t stream, launch_overlap overlap) {
     void* list[] = {&arguments};
     // In which order the attributes stand does not matter.
     cudaLaunchAttribute attributes[2]{};
@@ -170,7 +196,8 @@ class cuda_device_side final : public device_side {
   const bool copies_;  // the workspace in device memory has room for them
   std::int64_t deadline_ns_;
   int rank_ = -1;
-  launch_overlap overlap_ = launch_overlap::none;
+  sync_choice sync_;
+  cudaGraphExec_t trials_[2] = {};  // without and with overlap, while there are trials
   std::byte* workspace_ = nullptr;         // in device memory
   std::byte* registered_ = nullptr;        // this rank's host control page
   control_block* host_control_ = nullptr;  // the same as the device reaches it

@@ -13,22 +13,21 @@ namespace {
 constexpr unsigned hidden = 1024;
 constexpr std::uint64_t rows = 2, elements = rows * hidden;
 
-// Device memory and a stream.
+// Device memory, and the communicator's own stream: with one more for every rank of a process, some would share a
+// hardware queue, where one rank's kernel waits for another's behind it.
 class scratch {
  public:
   scratch() = default;
   scratch(const scratch&) = delete;
   void destroy() {
-    if (stream) (void)cudaStreamDestroy(stream);
     if (memory) (void)cudaFree(memory);
-    stream = nullptr;
     memory = nullptr;
   }
   result create(std::size_t bytes) {
     void* allocated = nullptr;
     XYL_TRY(cuda_result(cudaMalloc(&allocated, bytes), "cudaMalloc for the check of the kernels"));
     memory = static_cast<std::byte*>(allocated);
-    return cuda_result(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return {};
   }
   std::byte* memory = nullptr;
   cudaStream_t stream = nullptr;
@@ -49,6 +48,7 @@ class cuda_kernel_check final : public kernel_check {
   result allocate() {
     const device_scope scope(side_.handle().ordinal);
     XYL_TRY(scope.status());
+    scratch_.stream = side_.own_stream();
     return scratch_.create(4 * bytes);
   }
 
@@ -67,6 +67,7 @@ class cuda_kernel_check final : public kernel_check {
       if (ranks_ > 2) XYL_TRY(spread());
     }
     XYL_TRY(scale());
+    XYL_TRY(norms());
     for (const fused_form form :
          {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
       const unsigned blocks = fused_blocks[static_cast<std::size_t>(form)];
@@ -181,6 +182,23 @@ class cuda_kernel_check final : public kernel_check {
     XYL_TRY(side_.scale(how, input(), scratch_.stream, scaled));
     return expect("scaling", static_cast<const std::byte*>(scaled), how.elements,
                   3.0f * static_cast<float>(rank_ + 1));
+  }
+
+  // The second step of a fused call in two.
+  result norms() {
+    fused_work w;
+    w.pattern = fused_pattern::norm;
+    w.input = first_output();
+    w.weight = weight();
+    w.output = second_output();
+    w.tokens = rows;
+    w.hidden = hidden;
+    w.inverse_hidden = 1.0f / hidden;
+    w.eps = 1e-6f;
+    XYL_TRY(fill(first_output(), rounded(3.0f)));
+    XYL_TRY(fill(second_output(), rounded(-1.0f)));
+    XYL_TRY(side_.fused_rows(w, xylBfloat16, scratch_.stream));
+    return expect("norm", second_output(), elements, 1.0f);
   }
 
   // Rows of equal elements: each is its own root mean square, so the norm is one.

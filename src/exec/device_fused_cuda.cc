@@ -12,6 +12,13 @@
 
 namespace xyl {
 
+namespace {
+
+// More rows go through the same blocks in turn.
+constexpr std::uint64_t most_blocks_of_rows = 65535;
+
+}  // namespace
+
 result find_clusters(int device, device_handle& handle) {
   int major = 0, minor = 0;
   XYL_TRY(cuda_result(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
@@ -64,9 +71,38 @@ result cuda_device_side::fused(const fused_launch& how, const fused_work& work, 
     block_shape shape;
     shape.lanes = how.lanes;
     shape.cluster = work.is_clustered ? work.split : 1u;
-    return launch(k, how.blocks, shape, arguments, stream, overlap_);
+    return launch(k, how.blocks, shape, arguments, stream,
+                  uses_packets(how.form) ? sync_.packet_overlap : sync_.flag_overlap);
   };
   XYL_TRY(with_capacity(k, with));
+  return order_.after(stream);
+}
+
+bool cuda_device_side::can_add(xylDataType_t type) const {
+  const std::size_t ranks = peers_.size();
+  return (ranks == 2 || ranks == 4 || ranks == 8) &&
+         (type == xylFloat16 || type == xylBfloat16 || type == xylFloat32);
+}
+
+result cuda_device_side::fused_rows(const fused_work& work, xylDataType_t type, xylStream_t stream) {
+  const kernel k = choose_rows_kernel(type, work.pattern);
+  if (!k.function) return error(xylInvalidArgument, "no kernel for rows of type %d", static_cast<int>(type));
+  if (work.tokens == 0) return {};
+  const device_scope scope(device_);
+  XYL_TRY(scope.status());
+  XYL_TRY(order_.before(stream));
+  const auto element_bytes = facts_of(type)->bytes;
+  fused_arguments<argument_capacity(2)> arguments;
+  arguments.work = work;
+  // As many pieces for every lane, in whole warps: pieces of a scale's group lie in one.
+  const unsigned pieces = work.hidden * element_bytes / 16;
+  const unsigned of_lane = (pieces + most_lanes_of_rows - 1) / most_lanes_of_rows;
+  block_shape shape;
+  shape.lanes = ((pieces + of_lane - 1) / of_lane + 31) / 32 * 32;
+  arguments.work.split = 1;
+  arguments.work.is_clustered = false;
+  const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(work.tokens, most_blocks_of_rows));
+  XYL_TRY(launch_alone(k, blocks, shape, arguments, stream, sync_.packet_overlap));
   return order_.after(stream);
 }
 

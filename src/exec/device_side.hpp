@@ -14,12 +14,15 @@
 
 #include "base/parameters.hpp"
 #include "base/result.hpp"
+#include "exec/device_trial.hpp"
+#include "exec/device_memory.hpp"
 #include "exec/host_scale.hpp"
 #include "peer/peer_group.hpp"
 #include "proto/algorithm.hpp"
 #include "proto/call.hpp"
 #include "proto/forms.hpp"
 #include "proto/fused_work.hpp"
+#include "proto/pull.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/transfer.hpp"
 
@@ -36,6 +39,7 @@ struct device_handle {
   std::int32_t ordinal;      // CUDA device number in that process
   std::int32_t max_blocks;   // co-resident blocks of the most demanding kernel on the whole device
   std::int32_t max_fused_blocks[fused_forms];  // the same of the fused kernels, by form
+  std::int32_t max_pull_blocks;                // and of kernels on registered buffers
   std::int32_t has_clusters;                   // of the most blocks that may share a row
   std::int32_t pci_domain, pci_bus, pci_device;
   std::int32_t sm;       // compute capability: 10 * major + minor
@@ -49,6 +53,10 @@ struct device_launch {
   algorithm how;
   unsigned blocks;
   ring_seat ring = {};
+  // Not null: a sum, to which this is added in fp32 before it is rounded (see proto/addend.hpp). Only where
+  // can_add() says so, and not with a ring.
+  const void* addend = nullptr;
+  bool is_sum = false;  // whatever the record says: it is that of a fused call
 };
 
 struct fused_launch {
@@ -100,10 +108,19 @@ class device_side {
   // After disconnect() of all ranks: the workspace and what this rank counted is again as create() left it.
   virtual result reset() = 0;
 
-  // When launches from now on let the next one be scheduled (never `automatic`); `none` where the device cannot.
-  virtual void overlap(launch_overlap wanted) = 0;
+  // Self-tests of sync paths, after connect(). All ranks prepare before any of them tries.
+  virtual result prepare_trials() = 0;
+  // Every rank does the same at the same time. What the test found is no error, out says it; the result is whether
+  // it was run. Bounded by the plan's limits.
+  virtual result try_path(const trial_plan& plan, trial_finding& out) = 0;
+  virtual void end_trials() = 0;
+  // What launches from now on do: how they post flags, and when they let the next one be scheduled (never
+  // `automatic`; `none` where the device cannot). Equal on all ranks, as far as it concerns flags.
+  virtual void use(const sync_choice& choice) = 0;
   // What it came to.
-  virtual launch_overlap overlap() const = 0;
+  virtual const sync_choice& in_use() const = 0;
+  // Whether launches can overlap at all.
+  virtual bool can_overlap() const = 0;
 
   virtual const layout& map() const = 0;
   virtual memory_kind classify(const void* pointer) const = 0;
@@ -123,6 +140,18 @@ class device_side {
                         const call_record& record, xylStream_t stream) = 0;
   virtual result move(const device_move& how, const void* send, void* recv, const call_record& record,
                       xylStream_t stream) = 0;
+  // On registered buffers, or (pull_form::staged) on others. what: buffers, count and record; the rest is filled in.
+  virtual result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
+                             xylStream_t stream) = 0;
+  virtual result pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
+                           xylStream_t stream) = 0;
+  // What another rank needs to reach this memory of the device. Fails where other processes cannot (memory that is
+  // not of cudaMalloc, pinned or managed memory).
+  virtual result export_memory(const void* memory, exported_memory& out) const = 0;
+  // The memory of rank p as this rank's device reaches it. `opened` is for close_memory(); null: nothing to close.
+  virtual result open_memory(const exported_memory& of, int p, bool same_process, std::byte*& out,
+                             void*& opened) = 0;
+  virtual void close_memory(void* opened) = 0;
   // Enqueues sends and receives that go on together, at most `most_transfers`, of which no two have the same peer
   // and direction; each with so many blocks as it says, `blocks` in all.
   static constexpr std::size_t most_transfers = 64;
@@ -139,6 +168,10 @@ class device_side {
   // The same for one launch of a fused call. work: see fused_work; its split is a cluster if it says so.
   virtual result fused(const fused_launch& how, const fused_work& work, const call_record& record,
                        xylStream_t stream) = 0;
+  // Whether all_reduce() can sum this type, and add to the sum.
+  virtual bool can_add(xylDataType_t type) const = 0;
+  // The second step of a fused call in two, for all of work.tokens: see proto/fused_rows.hpp.
+  virtual result fused_rows(const fused_work& work, xylDataType_t type, xylStream_t stream) = 0;
   // Of launches from now on: the longest that a wait may last.
   virtual void wait_at_most(std::int64_t deadline_ns) = 0;
   // Waits until nothing that was enqueued outside graphs is running.

@@ -14,6 +14,8 @@
 #include "kernels/arch.hpp"
 #include "kernels/collective_table.hpp"
 #include "kernels/fused_table.hpp"
+#include "kernels/sync_table.hpp"
+#include "kernels/pull_table.hpp"
 #include "os/machine.hpp"
 #include "proto/partition.hpp"
 #include "proto/turn.hpp"
@@ -55,6 +57,7 @@ result load_kernel(int device, const kernel& k, unsigned ranks, std::int32_t& ma
 result load_kernels(int device, unsigned ranks, device_handle& handle) {
   for (const kernel& k : all_kernels()) XYL_TRY(load_kernel(device, k, ranks, handle.max_blocks));
   for (const kernel& k : all_collective_kernels()) XYL_TRY(load_kernel(device, k, ranks, handle.max_blocks));
+  for (const kernel& k : all_pull_kernels()) XYL_TRY(load_kernel(device, k, ranks, handle.max_pull_blocks));
   // These wait for nobody, or are one block, so any number of their blocks may run.
   const auto load = [](const kernel& k) {
     cudaFuncAttributes attributes;
@@ -65,6 +68,10 @@ result load_kernels(int device, unsigned ranks, device_handle& handle) {
     load(scaling_kernel(entry.code));
     load(choose_copied_kernel(entry.code));
   });
+  // One block of each rank, while nothing else of the communicator runs.
+  cudaFuncAttributes attributes;
+  XYL_TRY(cuda_result(cudaFuncGetAttributes(&attributes, trial_kernel().function),
+                      "cudaFuncGetAttributes of the self-test"));
   load(copying_kernels().step);
   load(copying_kernels().deliver);
   for (const fused_kernel_entry& e : all_fused_kernels())
@@ -118,6 +125,19 @@ result cuda_device_side::initialise(std::byte* host_control, std::size_t host_by
   return {};
 }
 
+result cuda_device_side::reach_device(int ordinal, int p) const {
+  if (ordinal == device_) return {};
+  const cudaError_t status = cudaDeviceEnablePeerAccess(ordinal, 0);
+  if (status == cudaErrorPeerAccessAlreadyEnabled) {
+    (void)cudaGetLastError();
+    return {};
+  }
+  if (status != cudaSuccess)
+    return error(cuda_result(status, "").code(), "device %d cannot reach device %d of rank %d: %s", device_,
+                 ordinal, p, cudaGetErrorString(status));
+  return {};
+}
+
 result cuda_device_side::clear_workspace() {
   cudaError_t cleared = cudaMemsetAsync(workspace_, 0, device_bytes(), own_stream_);
   if (cleared == cudaSuccess) cleared = cudaStreamSynchronize(own_stream_);
@@ -134,16 +154,7 @@ result cuda_device_side::reset() {
 result cuda_device_side::open_peer(const device_handle& peer, int p, std::byte*& workspace) {
   if (std::memcmp(peer.process, handle_.process, sizeof peer.process) == 0) {
     workspace = reinterpret_cast<std::byte*>(peer.address);
-    if (peer.ordinal == device_) return {};
-    const cudaError_t status = cudaDeviceEnablePeerAccess(peer.ordinal, 0);
-    if (status == cudaErrorPeerAccessAlreadyEnabled) {
-      (void)cudaGetLastError();
-      return {};
-    }
-    if (status != cudaSuccess)
-      return error(cuda_result(status, "").code(), "device %d cannot reach device %d of rank %d: %s", device_,
-                   peer.ordinal, p, cudaGetErrorString(status));
-    return {};
+    return reach_device(peer.ordinal, p);
   }
   cudaIpcMemHandle_t ipc;
   std::memcpy(&ipc, peer.ipc, sizeof ipc);
@@ -189,12 +200,15 @@ result cuda_device_side::connect(std::span<const device_handle> all, int rank,
 }
 
 // Programmatic launches: from compute capability 9.0 on, and captured into graphs by drivers from 12.3 on.
-void cuda_device_side::overlap(launch_overlap wanted) {
-  const device_scope scope(device_);
-  int major = 0, driver = 0;
-  const bool can = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_) == cudaSuccess &&
-                   cudaDriverGetVersion(&driver) == cudaSuccess && major >= 9 && driver >= 12030;
-  overlap_ = can ? wanted : launch_overlap::none;
+bool cuda_device_side::can_overlap() const {
+  int driver = 0;
+  return known_archs::of(handle_.sm).has_programmatic_launch && cudaDriverGetVersion(&driver) == cudaSuccess &&
+         driver >= 12030;
+}
+
+void cuda_device_side::use(const sync_choice& choice) {
+  sync_ = choice;
+  if (!can_overlap()) sync_.packet_overlap = sync_.flag_overlap = launch_overlap::none;
 }
 
 memory_kind cuda_device_side::classify(const void* pointer) const {
@@ -229,7 +243,8 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   const int ranks = static_cast<int>(peers_.size());
   if (ranks == 1 && how.how == algorithm::ring) how.how = algorithm::one_shot;  // a ring takes two
   const auto type = static_cast<xylDataType_t>(record.type);
-  const kernel k = choose_kernel(how.how, type, static_cast<xylRedOp_t>(record.operation), ranks);
+  const auto operation = how.is_sum ? xylSum : static_cast<xylRedOp_t>(record.operation);
+  const kernel k = choose_kernel(how.how, type, operation, ranks);
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   if (how.blocks == 0 || how.blocks > map_.blocks || how.blocks > turn::most_blocks)
     return error(xylInternalError, "a launch of %u blocks in a workspace for %u", how.blocks, map_.blocks);
@@ -243,7 +258,9 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
     arguments.units_of_block = units;
     describe(arguments, send, recv, count, record);
     arguments.what.ring = how.ring;
-    return launch(k, how.blocks, shape_of(k, units, map_.ranks), arguments, stream, overlap_);
+    arguments.what.addend = static_cast<const std::byte*>(how.addend);
+    return launch(k, how.blocks, shape_of(k, units, map_.ranks), arguments, stream,
+                  uses_packets(how.how) ? sync_.packet_overlap : sync_.flag_overlap);
   };
   XYL_TRY(with_capacity(k, with));
   return order_.after(stream);

@@ -5,6 +5,7 @@
 // its own over whole ranges (the host's, see exec/host_reduction.hpp) is called instead.
 #pragma once
 
+#include "proto/addend.hpp"
 #include "proto/header.hpp"
 #include "proto/partition.hpp"
 #include "proto/reduction.hpp"
@@ -225,14 +226,14 @@ XYL_FN void combine_unit(const R& red, bool is_first, const unit16& data,
   }
 }
 
-template <class R>
-XYL_FN unit16 finish_unit(const R& red, bool is_last, typename R::accumulator (&acc)[2][R::per_word]) {
+// u: its number in the message.
+template <class Call, class R>
+XYL_FN unit16 finish_unit(const Call& c, const R& red, std::uint64_t u, bool is_last,
+                          typename R::accumulator (&acc)[2][R::per_word]) {
   std::uint64_t words[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    if (is_last)
-#pragma unroll
-      for (int k = 0; k < R::per_word; ++k) acc[h][k] = red.finish(acc[h][k]);
+    if (is_last) finish_word(c, red, u * per_unit(red) + static_cast<unsigned>(h) * R::per_word, acc[h]);
     words[h] = R::codec::encode(acc[h]);
   }
   unit16 data;
@@ -291,7 +292,7 @@ XYL_FN void reduce_in_rank_order(S& s, const Call& c, const R& red, range units,
           typename R::accumulator acc[2][R::per_word] = {};
 #pragma unroll
           for (int p = 0; p < batch; ++p) combine_unit(red, p == 0, data[j][p], acc);
-          data[j][0] = finish_unit(red, true, acc);
+          data[j][0] = finish_unit(c, red, u + j * lanes, true, acc);
           s.store16(user_unit(c.output, u + j * lanes), data[j][0]);
         }
         if (share)
@@ -308,7 +309,7 @@ XYL_FN void reduce_in_rank_order(S& s, const Call& c, const R& red, range units,
       typename R::accumulator acc[2][R::per_word] = {};
       for (int first = 0; first < ranks; first += bulk_batch)
         reduce_peers<bulk_batch>(s, c, red, first, ranks, u, u - units.begin, in_aligned, from, acc);
-      const unit16 sum = finish_unit(red, true, acc);
+      const unit16 sum = finish_unit(c, red, u, true, acc);
       store_user<T>(c.output, u * per_unit(red), c.count, out_aligned, sum);
       if (share)
 #pragma unroll 1
@@ -334,7 +335,7 @@ XYL_FN void reduce_and_forward(S& s, const Call& c, const R& red, range units, s
       typename R::accumulator acc[2][R::per_word] = {};
       combine_unit(red, true, s.load_peer16(at<const unit16>(c, c.rank, from) + (u - units.begin)), acc);
       combine_unit(red, false, load_user<T, unit16>(c.input, u * per_unit(red), c.count, in_aligned), acc);
-      const unit16 sum = finish_unit(red, finished, acc);
+      const unit16 sum = finish_unit(c, red, u, finished, acc);
       s.store16(at<unit16>(c, next, to) + (u - units.begin), sum);
       if (finished) store_user<T>(c.output, u * per_unit(red), c.count, out_aligned, sum);
     }

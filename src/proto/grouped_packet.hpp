@@ -11,6 +11,7 @@
 //   shared_words()         room for ranks * 2 * lanes_of_group() words of 8 bytes
 #pragma once
 
+#include "proto/addend.hpp"
 #include "proto/header.hpp"
 #include "proto/partition.hpp"
 #include "proto/reduction.hpp"
@@ -73,9 +74,10 @@ XYL_FN bool get_words(S& s, const Call& c, const lane_group& g, int p, std::uint
   return s.template get_all<group_unroll>(lines, packet_epoch(s.epoch()), word, waiting{p, what, 1});
 }
 
-// The sum of unit i of all ranks, in rank order, from words that lie `stride` apart.
-template <class R>
-XYL_FN std::uint64_t sum_of_words(const R& red, const std::uint64_t* words, unsigned stride, int ranks) {
+// The sum of unit u of all ranks, in rank order, from words that lie `stride` apart.
+template <class Call, class R>
+XYL_FN std::uint64_t sum_of_words(const Call& c, const R& red, std::uint64_t u, const std::uint64_t* words,
+                                  unsigned stride, int ranks) {
   typename R::accumulator acc[R::per_word];
   R::codec::decode(words[0], acc);
 #pragma unroll
@@ -84,8 +86,7 @@ XYL_FN std::uint64_t sum_of_words(const R& red, const std::uint64_t* words, unsi
     R::codec::decode(words[static_cast<unsigned>(p) * stride], value);
     red.accumulate(acc, value);
   }
-#pragma unroll
-  for (int k = 0; k < R::per_word; ++k) acc[k] = red.finish(acc[k]);
+  finish_word(c, red, u * R::per_word, acc);
   return R::codec::encode(acc);
 }
 
@@ -166,7 +167,8 @@ XYL_FN bool grouped_two_shot_block(S& s, const Call& c, const R& red) {
     if (!collect_words(s, c, g, ranks, from, left, from == mine.begin, phase::scatter, own)) return false;
     // A sum takes the place of the first rank's word of its unit, which nobody else looks at.
     for (unsigned i = s.lane(); i < g.units() && i < left; i += s.lanes()) {
-      const std::uint64_t sum = sum_of_words(red, s.shared_words() + i, g.units(), ranks);
+      const std::uint64_t sum =
+          sum_of_words(c, red, unit(c.rank, from + i), s.shared_words() + i, g.units(), ranks);
       s.shared_words()[i] = sum;
       store_word<Whole>(c, red, unit(c.rank, from + i), total, out_aligned, sum);
     }

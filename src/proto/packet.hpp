@@ -5,6 +5,7 @@
 // the bytes: the fastest for small messages. Relies on 8-byte stores being seen whole.
 #pragma once
 
+#include "proto/addend.hpp"
 #include "proto/header.hpp"
 #include "proto/partition.hpp"
 #include "proto/reduction.hpp"
@@ -104,25 +105,31 @@ XYL_FN bool reduce_unit(S& s, const Call& c, const R& red, bool with_headers, bo
     return good;
   }
 }
-// Whether a block's first units bring the headers.
+// Whether a block's first units, of which it has so many, bring the headers: between two ranks always, and among
+// more (where a lane more for every poll costs more than it saves) if no lanes are free to see to them.
 template <class R, class S, class Call>
-XYL_FN bool units_bring_headers(const S& s, const Call& c) {
-  return R::ranks != 0 && can_share_headers(s, c);
+XYL_FN bool units_bring_headers(const S& s, const Call& c, std::uint64_t units) {
+  return R::ranks != 0 && can_share_headers(s, c) &&
+         (R::ranks == 2 || units + static_cast<unsigned>(R::ranks) > s.lanes());
 }
 
 // The first unit of this lane: its trip to memory overlaps with the one of the epoch. Not before begin_early(): the
 // launch before may still be writing it.
+struct first_words {
+  std::uint64_t own, addend;
+};
 template <bool Whole, class S, class Call, class R>
-XYL_FN std::uint64_t first_packet(const S& s, const Call& c, const R&) {
+XYL_FN first_words load_first(const S& s, const Call& c, const R&) {
   const range mine = part_of_block(s, units_of(c.count, R::per_word));
   const std::uint64_t u = mine.begin + s.lane();
-  return u < mine.end ? load_user<typename R::element, std::uint64_t, Whole>(c.input, u * R::per_word, c.count,
-                                                                             is_aligned(c.input, 8))
-                      : 0;
+  if (u >= mine.end) return {};
+  return {load_user<typename R::element, std::uint64_t, Whole>(c.input, u * R::per_word, c.count,
+                                                               is_aligned(c.input, 8)),
+          has_addend<R>(c) ? load_addend<false, R>(c, u * R::per_word) : 0};
 }
 
 template <bool Whole, class S, class Call, class R>
-XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint64_t first_word) {
+XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, const first_words& loaded) {
   using T = typename R::element;
   const int ranks = R::ranks ? R::ranks : c.ranks;
   const epoch_t e = s.epoch();
@@ -130,7 +137,7 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
   const range mine = part_of_block(s, units_of(c.count, R::per_word));
   const auto own = [&](std::uint64_t u) {
     return u - mine.begin < s.lanes()
-               ? first_word
+               ? loaded.own
                : load_user<T, std::uint64_t, Whole>(c.input, u * R::per_word, c.count, in_aligned);
   };
 
@@ -150,7 +157,7 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
   // Nothing is stored before it is known that the calls fit together. Between two ranks every lane sees that for
   // itself, as there is one header; else the lanes agree once, after their first unit.
   if (!join(s)) return false;
-  bool with_headers = units_bring_headers<R>(s, c);
+  bool with_headers = units_bring_headers<R>(s, c, mine.size());
   bool good = with_headers || check_headers(s, c);
   bool agreed = with_headers && R::ranks == 2;
   for (std::uint64_t first = mine.begin; first < mine.end || !agreed || with_headers; first += s.lanes()) {
@@ -165,8 +172,10 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
     }
     if (good && has_data) {
       received(s);
-#pragma unroll
-      for (int k = 0; k < R::per_word; ++k) acc[k] = red.finish(acc[k]);
+      if (has_addend<R>(c) && first == mine.begin)
+        add_word<R>(loaded.addend, acc);
+      else
+        finish_word(c, red, u * R::per_word, acc);
       store_user<T, std::uint64_t, Whole>(c.output, u * R::per_word, c.count, out_aligned, R::codec::encode(acc));
     }
   }
@@ -175,7 +184,7 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
 
 template <bool Whole, class S, class Call, class R>
 XYL_FN bool packet_allreduce_of(S& s, const Call& c, const R& red) {
-  const bool good = begin_early(s) && packet_allreduce_block<Whole>(s, c, red, first_packet<Whole>(s, c, red));
+  const bool good = begin_early(s) && packet_allreduce_block<Whole>(s, c, red, load_first<Whole>(s, c, red));
   s.leave();
   return good;
 }

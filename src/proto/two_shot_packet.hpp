@@ -88,7 +88,7 @@ XYL_FN bool two_shot_packet_block(S& s, const Call& c, const R& red) {
   // As in the one-shot form: the lanes agree once, after their first unit, and nothing is stored to the output
   // before. Results go on their way to the peers' workspaces at once: in a call that fails nobody reads them.
   if (!join(s)) return false;
-  bool with_headers = units_bring_headers<R>(s, c);
+  bool with_headers = units_bring_headers<R>(s, c, mine.size());
   bool good = with_headers || check_headers(s, c);
   bool agreed = false;
   for (std::uint64_t first = mine.begin; first < mine.end || !agreed; first += s.lanes()) {
@@ -102,8 +102,7 @@ XYL_FN bool two_shot_packet_block(S& s, const Call& c, const R& red) {
     good = reduce_unit(s, c, red, with_headers, good, has_data, x, own, acc);
     with_headers = false;
     if (good && has_data) {
-#pragma unroll
-      for (int k = 0; k < R::per_word; ++k) acc[k] = red.finish(acc[k]);
+      finish_word(c, red, u, acc);
       sum = R::codec::encode(acc);
       const std::uint64_t to = c.map.packet_offset(c.map.slot(e), static_cast<unsigned>(c.rank), cut.share + x);
       if (good)

@@ -3,6 +3,7 @@
 // written; 2, the command line or the environment is wrong. A sentence on standard error says why.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -13,10 +14,12 @@
 #include "tools/topo_graphviz.hpp"
 #include "tools/topo_options.hpp"
 #include "tools/topo_plan.hpp"
+#include "tools/topo_probe.hpp"
 #include "tools/topo_text.hpp"
 #include "topo/advice.hpp"
 #include "topo/export.hpp"
 #include "topo/machine.hpp"
+#include "topo/override.hpp"
 
 extern char** environ;
 
@@ -42,7 +45,9 @@ result write_file(const std::string& path, const std::string& text) {
   return file ? result() : system_error("cannot write %s", path.c_str());
 }
 
-result print(const topo_options& options, const topo::machine_view& machine, bool live) {
+// probed: null without a probe.
+result print(const topo_options& options, const topo::machine_view& machine, const topo::probe_report* probed,
+             bool live) {
   const auto put = [](const std::string& text) { std::fputs(text.c_str(), stdout); };
   switch (options.format) {
     case topo_format::json:
@@ -56,15 +61,22 @@ result print(const topo_options& options, const topo::machine_view& machine, boo
       XYL_TRY(draw_svg(topo_dot(machine.g), "dot"));
       break;
     case topo_format::text:
+      if (probed != nullptr) put(topo_probe_text(*probed, machine.g) + "\n");
       if (options.advise) break;
       put(topo_tree(machine.g) + "\n" + topo_matrix(machine.g));
       put(topo_notes(machine.g));
       if (!machine.nvml_problem.empty()) put("Note: the driver was not asked: " + machine.nvml_problem + ".\n");
       break;
   }
-  if (options.advise)
-    put(topo_advice(topo::find_advice(
-        machine.g, {.nvml = machine.nvml, .mps_running = mps_runs(), .live = live, .privileged = geteuid() == 0})));
+  if (options.advise) {
+    std::vector<topo::finding> found = topo::find_advice(
+        machine.g, {.nvml = machine.nvml, .mps_running = mps_runs(), .live = live, .privileged = geteuid() == 0});
+    if (probed != nullptr)
+      for (topo::finding& f : topo::find_probed_advice(*probed, machine.g)) found.push_back(std::move(f));
+    std::stable_sort(found.begin(), found.end(),
+                     [](const topo::finding& a, const topo::finding& b) { return a.how_much < b.how_much; });
+    put(topo_advice(found));
+  }
   if (std::fflush(stdout) != 0) return system_error("cannot write to standard output");
   return {};
 }
@@ -100,14 +112,25 @@ int run(int argc, char** argv) {
   // time.
   sources.live = options.file.empty() || options.live;
   sources.file = options.file.empty() ? environment.topology_file : options.file;
-  sources.override_file = options.override_file.empty() ? environment.topology_override : options.override_file;
+  const std::string override_file =
+      options.override_file.empty() ? environment.topology_override : options.override_file;
   topo::machine_view machine;
   if (const result r = topo::read_machine(sources, machine); !r.ok()) return leave(exit_failure, r.text());
+  // The user's word comes after what was measured.
+  topo::probe_report probed;
+  if (options.probe) {
+    if (const result r = probe_machine(environment, machine.g, probed); !r.ok())
+      return leave(exit_failure, r.text());
+    topo::add_probe(probed, machine.g);
+  }
+  if (!override_file.empty())
+    if (const result r = topo::apply_override_file(override_file.c_str(), machine.g); !r.ok())
+      return leave(exit_failure, r.text());
   if (!options.export_file.empty())
     if (const result r = write_file(options.export_file, topo::export_json(machine.g)); !r.ok())
       return leave(exit_failure, r.text());
-  const result printed =
-      options.plan ? print_plans(options, environment, machine.g) : print(options, machine, sources.live);
+  const result printed = options.plan ? print_plans(options, environment, machine.g)
+                                      : print(options, machine, options.probe ? &probed : nullptr, sources.live);
   if (!printed.ok()) return leave(printed.code() == xylInvalidUsage ? exit_usage : exit_failure, printed.text());
   return 0;
 }

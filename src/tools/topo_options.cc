@@ -113,6 +113,9 @@ result parse_topo_options(int argc, const char* const* argv, topo_options& out) 
       ->type_name("FILE");
   app.add_flag("--advise", read.advise, "List what is wrong with the machine, and what would change it")
       ->excludes(format);
+  CLI::Option* probe =
+      app.add_flag("--probe", read.probe, "Prove and measure the links between this machine's GPUs first");
+  probe->excludes("--file");
   live->needs("--file");
   add_plan_options(app, read);
   try {

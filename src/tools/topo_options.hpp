@@ -18,6 +18,7 @@ struct topo_options {
   topo_format format = topo_format::text;
   std::string export_file;  // empty: none
   bool advise = false;
+  bool probe = false;
   bool plan = false;  // --plan, --curve or --nodes: plans are printed instead of the machine
   bool curve = false;
   topo_plan_options plans;  // of the command line alone; the environment's part is the caller's

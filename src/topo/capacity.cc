@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <span>
 #include <utility>
 
 namespace xyl::topo {
@@ -42,11 +43,20 @@ void observe(const fabric& f, const pair_table& pairs, figure pair_figure::*whic
   for (std::uint16_t a = 0; a < f.gpus.size(); ++a)
     for (std::uint16_t b = 0; b < f.gpus.size(); ++b) {
       const route& r = f.between(a, b);
-      if (a == b || r.staged()) continue;
-      const auto at = pairs.find({f.gpus[a], f.gpus[b]});
+      if (a == b || (r.staged() && r.memory == no_vertex)) continue;
+      // A staged way is written up to its host memory, and read from there.
+      const bool writes = which == &pair_figure::write;
+      auto key = std::pair{f.gpus[a], f.gpus[b]};
+      std::span<const std::uint32_t> edges = r.edges;
+      if (r.staged()) {
+        key = writes ? std::pair{f.gpus[a], r.memory} : std::pair{r.memory, f.gpus[b]};
+        edges = writes ? edges.first(r.written) : edges.subspan(r.written);
+      }
+      const auto at = pairs.find(key);
       const figure none;
       const figure& measured = at == pairs.end() ? none : at->second->*which;
-      for (std::uint32_t e : r.edges) {
+      if (r.staged() && !measured.known()) continue;
+      for (std::uint32_t e : edges) {
         if (measured.known() && measured.value > 0)
           seen[e].best = std::max(seen[e].best, measured.value);
         else

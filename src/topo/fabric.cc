@@ -128,6 +128,12 @@ result make_fabric(const graph& g, std::span<const vertex_id> gpu_of_rank, const
     f.leaves_switch[e] = g.vertices[g.edges[e].from].kind == vertex_kind::pci_switch &&
                          (to == vertex_kind::root_port || to == vertex_kind::root_complex);
   }
+  // Ranks of one GPU, where that was measured.
+  double inside = 0;
+  for (const pair_figure& p : g.pairs)
+    if (p.from == p.to && p.write.known() && std::find(f.gpus.begin(), f.gpus.end(), p.from) != f.gpus.end())
+      inside = inside == 0 ? p.write.value : std::min(inside, p.write.value);
+  if (inside > 0) f.constants.same_gpu_capacity = inside;
   const path_finder finder(g);
   fill_routes(f, finder, all_staged);
   fill_capacities(f);

@@ -204,6 +204,11 @@ path path_finder::find_staged(vertex_id from, vertex_id memory, vertex_id to) co
     both.add(i < half ? graph_.edges[p.edges[i]].write : graph_.edges[p.edges[i]].read);
   limit_by_groups(graph_, p.edges, both, both);
   p.write = p.read = both.value();
+  // Measured halves say more than the edges do.
+  const pair_figure* in = pair_of(graph_, from, memory);
+  const pair_figure* out = pair_of(graph_, memory, to);
+  if (in && out && in->write.known() && out->read.known())
+    p.write = p.read = in->write.value < out->read.value ? in->write : out->read;
   p.latency = latency_of(graph_, p.edges);
   p.hops = static_cast<unsigned>(p.edges.size());
   return p;

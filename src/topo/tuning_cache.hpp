@@ -16,16 +16,18 @@
 namespace xyl::topo {
 
 struct tuning_key {
-  std::uint64_t topology = 0;     // hash of the graph as exported
+  std::uint64_t topology = 0;     // hash of the graph as exported, without what changes by itself
   std::string driver;             // as NVML prints it; "" if unknown
   std::string acs;                // "redirected", "off" or "unknown"
   std::vector<std::string> gpus;  // UUIDs by address; "" where unknown
+  std::string placement;          // whatever else it depends on: which ranks are where
   std::uint32_t library = 0;      // XYL_VERSION_CODE
   bool operator==(const tuning_key&) const = default;
 };
 [[nodiscard]] tuning_key key_of(const graph& g, const std::string& driver);
+[[nodiscard]] json json_of(const tuning_key& key);
 // "tuning-0123456789abcdef.json": of this key, in whatever folder the cache is.
-[[nodiscard]] std::string file_name_of(const tuning_key& key);
+[[nodiscard]] std::string file_name_of(const tuning_key& key, const char* what = "tuning");
 
 struct measured_time {
   pattern what = pattern::all_reduce;

@@ -248,16 +248,23 @@ TEST(staging, copy_engines_move_what_is_longer_than_rank_0_says) {
     r.count = bytes;
     EXPECT_TRUE(comm.collect(r).ok());
   };
-  with_made_up_devices([](int rank) { ::setenv("XYLEM_COPY_ENGINE_BYTES", rank == 0 ? "64K" : "1", 1); },
-                       [&](int, communicator& comm) {
-                         EXPECT_TRUE(seen.allocated_copies);
-                         call(comm, 65'535);
-                         EXPECT_EQ(seen.copies, 0);
-                         EXPECT_EQ(seen.kernels, 1);
-                         call(comm, 65'536);
-                         EXPECT_EQ(seen.copies, 1);
-                         EXPECT_EQ(seen.kernels, 1);
-                       });
+  with_made_up_devices(
+      [](int rank) { ::setenv("XYLEM_COPY_ENGINE_BYTES", rank == 0 ? "64K" : "1", 1); },
+      [&](int, communicator& comm) {
+        EXPECT_TRUE(seen.allocated_copies);
+        call(comm, 65'535);
+        EXPECT_EQ(seen.copies, 0);
+        EXPECT_EQ(seen.kernels, 1);
+        call(comm, 65'536);
+        EXPECT_EQ(seen.copies, 1);
+        EXPECT_EQ(seen.kernels, 1);
+        // A piece goes to two others.
+        for (const collective what : {collective::all_gather, collective::reduce_scatter, collective::all_to_all})
+          for (const std::uint64_t piece : {32'767, 32'768}) call(comm, piece, what);
+        EXPECT_EQ(seen.copies, 4);
+        for (const collective what : {collective::broadcast, collective::reduce}) call(comm, 1 << 20, what);
+        EXPECT_EQ(seen.copies, 4);
+      });
   with_made_up_devices([](int) { ::setenv("XYLEM_P2P", "0", 1); },
                        [&](int, communicator& comm) {
                          EXPECT_FALSE(seen.allocated_copies) << "what is taken to the device is taken elsewhere";

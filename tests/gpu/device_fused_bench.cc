@@ -102,6 +102,18 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
         }
       }
     }
+    if (r.rank() == 0) std::printf("\n  two steps:");
+    for (const algorithm how :
+         {algorithm::packet, algorithm::two_shot_packet, algorithm::one_shot, algorithm::two_shot}) {
+      test::fused_data<bfloat16> d(f, r.rank(), r.ranks());
+      const device_copy at(d);
+      if (!device(how, d, at, stream)) continue;
+      must(cudaStreamSynchronize(stream), "synchronise");
+      const double us = time(stream, [&] { (void)device(how, d, at, stream); });
+      at.copy_back();
+      wrong += !d.same_outputs(first) || r.poisoned() != 0;
+      if (r.rank() == 0) std::printf(" %s %.2f", name_of(how), us);
+    }
     if (r.rank() == 0) std::printf("\n");
   }
   MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

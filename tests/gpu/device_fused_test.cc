@@ -51,6 +51,24 @@ void compare(const fused_data<T>& got, const fused_data<T>& host, const std::str
 
 int launched = 0;
 
+constexpr algorithm first_steps[] = {algorithm::packet, algorithm::two_shot_packet, algorithm::one_shot,
+                                     algorithm::two_shot};
+
+template <class T>
+void in_two_steps(device_rank& r, fused_device& device, const fused_case& f, const fused_data<T>& host) {
+  for (const algorithm first : first_steps) {
+    fused_data<T> d(f, r.rank(), r.ranks());
+    const device_copy at(d);
+    if (!device(first, d, at, stream)) continue;
+    ++launched;
+    const std::string what = describe(f, {}) + ", in two steps, " + name_of(first);
+    must(cudaStreamSynchronize(stream), what.c_str());
+    at.copy_back();
+    compare(d, host, what);
+    expect(r.poisoned() == 0, "%s: poisoned", what.c_str());
+  }
+}
+
 template <class T>
 void every_shape(device_rank& r, const fused_case& f, std::initializer_list<unsigned> splits) {
   fused_device device(r);
@@ -59,6 +77,7 @@ void every_shape(device_rank& r, const fused_case& f, std::initializer_list<unsi
     const std::string wrong = host.check();
     expect(wrong.empty(), "host: %s", wrong.c_str());
   }
+  in_two_steps(r, device, f, host);
   for (const fused_form form :
        {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
     if (f.residual_sharded && !uses_shares(form)) continue;

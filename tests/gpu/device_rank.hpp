@@ -68,7 +68,12 @@ class device_rank {
       windows = std::move(made);
     }
     must(side_->connect(all, rank_, std::move(windows)), "connect");
-    side_->overlap(p.overlap == launch_overlap::automatic ? launch_overlap::late : p.overlap);
+    sync_choice sync;
+    sync.packet_overlap = sync.flag_overlap =
+        p.overlap == launch_overlap::automatic ? launch_overlap::late : p.overlap;
+    // XYLEM_SYNC: a flag's name is the order of flags.
+    if (p.forced_sync && is_flag(*p.forced_sync)) sync.flags = order_of(*p.forced_sync);
+    side_->use(sync);
     int on_this_gpu = 0;
     int blocks = static_cast<int>(s.blocks);
     for (const device_handle& h : all) {

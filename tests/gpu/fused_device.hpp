@@ -77,6 +77,60 @@ class fused_device {
   // Enqueues the call; false if no launch can be like this.
   template <class T>
   bool operator()(const wished_shape& wish, test::fused_data<T>& d, const device_copy& at, cudaStream_t stream) {
+    fused_work w = work_of(d, at);
+    fused_limits limits = limits_;
+    limits.clusters = limits.clusters && wish.clusters;
+    fused_shape shape = shape_fused(wish.form, sizeof(T), r_.ranks(), limits, r_.map(), w);
+    if (shape.blocks == 0) return false;
+    if (wish.split != 0 && !spread_by_hand(wish, sizeof(T), limits, w, shape)) return false;
+    const call_record record = record_of(d);
+    const std::uint64_t all = uses_shares(wish.form) ? w.share : w.tokens;
+    do {
+      w.rows = static_cast<std::uint32_t>(std::min(shape.rows, all - w.first));
+      must(r_.side().fused({shape.form, shape.blocks, shape.lanes}, w, record, stream), "fused");
+      w.first += w.rows;
+    } while (w.first < all);
+    return true;
+  }
+
+  // The same in two steps, the first by this algorithm.
+  template <class T>
+  bool operator()(algorithm first, test::fused_data<T>& d, const device_copy& at, cudaStream_t stream) {
+    std::byte* const rows = d.residual_out_buffer() ? at(d.residual_out_buffer())
+                            : d.output_buffer()     ? at(d.output_buffer())
+                                                    : nullptr;
+    constexpr xylDataType_t type = test::code_of<T>();
+    const std::uint64_t elements = d.f.tokens * d.f.hidden;
+    if (rows == nullptr || d.f.experts || d.f.residual_sharded || d.f.pattern == fused_pattern::all_reduce ||
+        !r_.side().can_add(type) || elements * sizeof(T) > r_.capacity(first))
+      return false;
+    fused_work w = work_of(d, at);
+    call_record record = record_of(d);
+    device_launch launch{
+        first, static_cast<unsigned>(std::clamp<std::uint64_t>(elements * sizeof(T) / 2048, 1, r_.most_blocks()))};
+    launch.is_sum = true;
+    launch.addend = w.residual;
+    must(r_.side().all_reduce(launch, w.input, rows, elements, record, stream), "the first step");
+    w.input = rows;
+    w.residual = nullptr;
+    w.residual_out = nullptr;
+    must(r_.side().fused_rows(w, type, stream), "the second step");
+    return true;
+  }
+
+ private:
+  template <class T>
+  static call_record record_of(const test::fused_data<T>& d) {
+    call_record record;
+    record.what = collective::fused_all_reduce;
+    record.type = static_cast<std::uint8_t>(test::code_of<T>());
+    record.operation = static_cast<std::uint8_t>(d.f.pattern);
+    record.device = 1;
+    record.count = d.f.tokens;
+    return record;
+  }
+  template <class T>
+  fused_work work_of(test::fused_data<T>& d, const device_copy& at) const {
     fused_work w;
     w.input = at(d.input.raw());
     w.residual = d.has_residual() ? at(d.residual.raw()) : nullptr;
@@ -103,28 +157,9 @@ class fused_device {
     w.gemma = d.f.gemma;
     w.residual_sharded = d.f.residual_sharded;
     w.choose_wire();
-
-    fused_limits limits = limits_;
-    limits.clusters = limits.clusters && wish.clusters;
-    fused_shape shape = shape_fused(wish.form, sizeof(T), r_.ranks(), limits, r_.map(), w);
-    if (shape.blocks == 0) return false;
-    if (wish.split != 0 && !spread_by_hand(wish, sizeof(T), limits, w, shape)) return false;
-    call_record record;
-    record.what = collective::fused_all_reduce;
-    record.type = static_cast<std::uint8_t>(test::code_of<T>());
-    record.operation = static_cast<std::uint8_t>(w.pattern);
-    record.device = 1;
-    record.count = w.tokens;
-    const std::uint64_t all = uses_shares(wish.form) ? w.share : w.tokens;
-    do {
-      w.rows = static_cast<std::uint32_t>(std::min(shape.rows, all - w.first));
-      must(r_.side().fused({shape.form, shape.blocks, shape.lanes}, w, record, stream), "fused");
-      w.first += w.rows;
-    } while (w.first < all);
-    return true;
+    return w;
   }
 
- private:
   bool spread_by_hand(const wished_shape& wish, unsigned element_bytes, const fused_limits& limits, fused_work& w,
                       fused_shape& shape) const {
     const unsigned piece = (uses_packets(wish.form) ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
@@ -145,7 +180,8 @@ class fused_device {
     shape.blocks = static_cast<unsigned>(
                        std::clamp<std::uint64_t>(teams, 1, limits.blocks[static_cast<int>(wish.form)] / w.split)) *
                    w.split;
-    const unsigned warp_for_headers = uses_packets(wish.form) && fixed != 0 && element_bytes != 4 && !w.experts ? 0 : 32;
+    const unsigned warp_for_headers =
+        uses_packets(wish.form) && fixed == 2 && element_bytes != 4 && !w.experts ? 0 : 32;
     shape.lanes = std::min(std::min(w.pieces_of_block, (pieces + 31) / 32 * 32) + warp_for_headers, most_lanes);
     return shape.rows > 0;
   }

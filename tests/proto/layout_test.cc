@@ -99,6 +99,23 @@ TEST(layout, regions_are_disjoint_aligned_and_inside) {
                 regions.push_back({first, l.team_offset(slot, row, set, layout::team_groups - 1) + sizeof(line)});
                 ASSERT_EQ(first % 128, 0u);
               }
+          if (blocks > 1) {
+            const std::uint64_t state = l.trial_offset();
+            ASSERT_EQ(state % 4096, 0u);
+            regions.push_back({state, state + layout::trial_state_bytes});
+            for (unsigned source = 0; source < ranks; ++source) {
+              for (const trial_flag what : {trial_flag::meeting, trial_flag::data}) {
+                const std::uint64_t at = l.trial_flag_offset(what, source);
+                ASSERT_EQ(at % 128, 0u);
+                regions.push_back({at, at + sizeof(flag)});
+              }
+              for (unsigned slot = 0; slot < 2; ++slot) {
+                const std::uint64_t data = l.trial_data_offset(slot, source);
+                ASSERT_EQ(data % 128, 0u);
+                regions.push_back({data, data + layout::trial_data_bytes});
+              }
+            }
+          }
           for (unsigned chunk = 0; chunk < layout::copy_slots && l.copy_stride > 0; ++chunk)
             for (unsigned source = 0; source < ranks; ++source) {
               const std::uint64_t at = l.copied_offset(chunk, source);

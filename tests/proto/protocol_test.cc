@@ -67,6 +67,32 @@ class protocols : public testing::TestWithParam<shape> {
   }
 };
 
+// What a fused call in two steps adds is added once, by whoever finishes an element, in place or not.
+TEST_P(protocols, an_addend_is_added_to_the_sum_of_all_ranks) {
+  if (GetParam().ranks != 2 && GetParam().ranks != 4 && GetParam().ranks != 8) GTEST_SKIP() << "no constant";
+  int float_sum = -1;
+  for (int k = 0; k < kinds; ++k)
+    with_kind(k, [&]<class Kind>(Kind) {
+      if (std::is_same_v<Kind, kind<float, operation::sum>> && float_sum < 0) float_sum = k;
+    });
+  ASSERT_GE(float_sum, 0);
+  const machine_plan plan = this->plan(5);
+  thread_machine<> machine(plan);
+  std::mt19937 random(11);
+  std::vector<call_plan> calls;
+  for (const protocol how : {protocol::packet, protocol::two_shot_packet, protocol::grouped_two_shot,
+                             protocol::one_shot, protocol::two_shot})
+    for (const std::uint64_t count : {1, 9, 33, 255}) {
+      call_plan call = make_call(machine.map(), how, count, random);
+      call.kind = float_sum;
+      call.count = std::min(count, largest_count(how, machine.map(), sizeof(float)));
+      call.constant_ranks = true;
+      call.with_addend = true;
+      calls.push_back(call);
+    }
+  run_and_check(plan, calls, machine);
+}
+
 // Each protocol alone, over all counts in a random order, so that slots are reused at once.
 TEST_P(protocols, all_counts) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {

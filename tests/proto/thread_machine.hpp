@@ -28,6 +28,7 @@ struct call_plan {
   unsigned blocks = 1;
   bool in_place = false;
   bool constant_ranks = false;  // where the kind has such a specialisation
+  bool with_addend = false;     // float and constant ranks: see proto/addend.hpp
   unsigned shift = 0;           // user pointers are so many elements off 16-byte alignment (output: one more)
   int odd_rank = -1;            // this rank believes in another count, and if these are set, in other things too
   std::optional<protocol> odd_how = std::nullopt;
@@ -154,7 +155,23 @@ class thread_machine {
   }
   std::uint64_t seed_of(std::size_t call) const { return plan_.seed * 4099 + call; }
 
+  // The same on all ranks, which only read it.
+  void prepare_addends() {
+    addends_.clear();
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      addends_.push_back(std::make_unique<guarded_buffer>(calls_[i].count * sizeof(float), 4 * calls_[i].shift));
+      for (std::uint64_t k = 0; k < calls_[i].count && calls_[i].with_addend; ++k) {
+        const float element = addend_element(i, k);
+        std::memcpy(addends_[i]->data() + k * sizeof element, &element, sizeof element);
+      }
+    }
+  }
+  float addend_element(std::size_t call, std::uint64_t k) const {
+    return input_element<float>(seed_of(call), plan_.ranks, k);
+  }
+
   void prepare() {
+    prepare_addends();
     buffers_.clear();
     for (std::size_t i = 0; i < calls_.size(); ++i)
       for (int r = 0; r < plan_.ranks; ++r) {
@@ -182,6 +199,7 @@ class thread_machine {
     c.output = output(r, i).data();
     c.input = plan.in_place ? c.output : buffer_of(r, i, true).data();
     c.count = plan.count;
+    if (plan.with_addend) c.addend = addends_[i]->data();
     c.record.what = how == protocol::barrier ? collective::barrier : collective::all_reduce;
     c.record.type = static_cast<std::uint8_t>(plan.kind);
     c.record.count = plan.count + (r == plan.odd_rank);
@@ -224,7 +242,9 @@ class thread_machine {
       using T = typename Kind::element;
       for (std::uint64_t k = 0; k < c.count && wrong.empty(); ++k) {
         const T given = input_element<T>(seed_of(i), r, k);
-        const T expected = expected_element<Kind>(c.how, seed_of(i), plan_.ranks, k, c.count, plan_.ring);
+        T expected = expected_element<Kind>(c.how, seed_of(i), plan_.ranks, k, c.count, plan_.ring);
+        if constexpr (std::is_same_v<T, float>)
+          if (c.with_addend) expected = expected + addend_element(i, k);
         if (std::memcmp(output(r, i).data() + k * sizeof(T), &expected, sizeof(T)) != 0)
           wrong = "element " + std::to_string(k) + " is wrong";
         else if (!c.in_place && std::memcmp(buffer_of(r, i, true).data() + k * sizeof(T), &given, sizeof(T)) != 0)
@@ -239,6 +259,7 @@ class thread_machine {
   std::vector<std::unique_ptr<std::byte, deleter>> memory_;
   std::vector<std::unique_ptr<thread_rank>> ranks_;
   std::vector<call_plan> calls_;
+  std::vector<std::unique_ptr<guarded_buffer>> addends_;  // by call
   std::vector<std::unique_ptr<guarded_buffer>> buffers_;  // (call, rank, output or input)
 };
 

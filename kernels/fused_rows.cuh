@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Kernels of the second step of a fused call in two (proto/fused_rows.hpp); instantiated per type by
+// kernels/fused_rows.cu.
+#pragma once
+
+#include "kernels/codec_cuda.cuh"
+#include "kernels/fused_limits.hpp"
+#include "kernels/fused_space.cuh"
+#include "kernels/fused_table.hpp"
+#include "kernels/quantise_cuda.cuh"
+#include "proto/fused_rows.hpp"
+
+namespace xyl {
+
+using rows_arguments = fused_arguments<argument_capacity(2)>;
+template <class T>
+using rows_space = fused_space<argument_capacity(2), pieces_of_row_lane(sizeof(T))>;
+
+template <class T, bool Quantises>
+__global__ void __launch_bounds__(most_lanes_of_rows, 1)
+    fused_rows_kernel(const __grid_constant__ rows_arguments given) {
+  using kind = fused_kind<cuda_codec<T>, cuda_quantiser, 2, false, Quantises>;
+  __shared__ fused_state state;
+  rows_space<T> space(given, state);
+  space.begin_alone();
+  fused_rows<kind, 2>(space, given.what, given.work);
+}
+
+template <class T>
+rows_kernels rows_kernels_of() {
+  return {{reinterpret_cast<const void*>(fused_rows_kernel<T, false>), most_lanes_of_rows, argument_capacity(2)},
+          {reinterpret_cast<const void*>(fused_rows_kernel<T, true>), most_lanes_of_rows, argument_capacity(2)}};
+}
+
+}  // namespace xyl

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What is added to the sum of all ranks before its one rounding: the residual of a fused call that makes the norms
+// in a launch of its own. The same values on all ranks, so whoever finishes an element adds it.
+#pragma once
+
+#include <type_traits>
+
+#include "proto/reduction.hpp"
+#include "proto/user_memory.hpp"
+
+namespace xyl {
+
+// Kernels for a constant number of ranks are sums; only they look for an addend.
+template <class R>
+concept takes_addend = R::ranks != 0 && std::is_same_v<typename R::accumulator, float>;
+
+template <class R, class Call>
+XYL_FN bool has_addend(const Call& c) {
+  if constexpr (takes_addend<R>)
+    return c.addend != nullptr;
+  else
+    return false;
+}
+
+// The word of the addend that begins with that element.
+template <bool Whole, class R, class Call>
+XYL_FN std::uint64_t load_addend(const Call& c, std::uint64_t element) {
+  return load_user<typename R::element, std::uint64_t, Whole>(c.addend, element, c.count, is_aligned(c.addend, 8));
+}
+
+template <class R>
+XYL_FN void add_word(std::uint64_t word, typename R::accumulator (&acc)[R::per_word]) {
+  typename R::accumulator value[R::per_word];
+  R::codec::decode(word, value);
+#pragma unroll
+  for (int k = 0; k < R::per_word; ++k) acc[k] = acc[k] + value[k];
+}
+
+// The end of a reduction, of the word that begins with that element.
+template <class R, class Call>
+XYL_FN void finish_word(const Call& c, const R& red, std::uint64_t element,
+                        typename R::accumulator (&acc)[R::per_word]) {
+#pragma unroll
+  for (int k = 0; k < R::per_word; ++k) acc[k] = red.finish(acc[k]);
+  if constexpr (takes_addend<R>)
+    if (c.addend != nullptr) add_word<R>(load_addend<false, R>(c, element), acc);
+}
+
+}  // namespace xyl
