@@ -21,7 +21,11 @@ __global__ void __launch_bounds__(deliver_lanes)
     deliver_copied_kernel(const __grid_constant__ copy_arguments given) {
   __shared__ block_state state;
   cuda_space space(given, state);
-  if (space.begin_pair()) deliver_copied(space, given.call(), given.chunk);
+  if (!space.begin_pair()) return;
+  if (given.how.bytes != 0)
+    deliver_moved(space, given.call(), given.how);
+  else
+    deliver_copied(space, given.call(), given.chunk);
 }
 
 }  // namespace

@@ -56,7 +56,11 @@ __global__ void __launch_bounds__(copied_lanes) reduce_copied_kernel(const __gri
   if (!space.begin_pair()) return;
   const call_record& record = given.what.record;
   const std::uint32_t divisor = record.operation == xylAvg ? static_cast<std::uint32_t>(given.what.ranks) : 1;
-  reduce_copied(space, given.call(), any_reduction<T>{record.operation, divisor}, given.chunk);
+  const any_reduction<T> red{record.operation, divisor};
+  if (given.how.bytes != 0)
+    reduce_moved(space, given.call(), red);
+  else
+    reduce_copied(space, given.call(), red, given.chunk);
 }
 
 template <class Protocol, class T, int Ranks>

@@ -161,7 +161,9 @@ constexpr parameter_info table[] = {
      "launch.",
      [](std::string_view text, parameters& out) { return store_size(text, out.two_step_bytes); }},
     {"XYLEM_COPY_ENGINE_BYTES", "size", "chosen by the library", "bytes", size_allowed,
-     "Allreduces on GPUs from this size on are moved by the GPUs' copy engines, which leaves multiprocessors free.",
+     "Messages between GPUs from this size on are moved by the GPUs' copy engines, which leaves multiprocessors "
+     "free, "
+     "except by reduce, and by broadcast with more than two ranks.",
      [](std::string_view text, parameters& out) { return store_size(text, out.copy_engine_bytes); }},
     {"XYLEM_MAX_BLOCKS", "count", "chosen by occupancy", "blocks", "a whole number from 1 to 64",
      "The most thread blocks that a kernel is launched with.", store_max_blocks},

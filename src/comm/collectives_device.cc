@@ -35,8 +35,8 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   const std::uint64_t bytes = r.count * element_bytes;
   if (const auto form = pull_form_for(record, bytes); form && !op.scale) return pull_on_device(*form, r, record);
   const bool scatters = r.what == collective::reduce_scatter;
-  if (r.what == collective::all_reduce && !op.scale && bytes >= selection_.copy_engine_bytes)
-    return all_reduce_by_copies(r, element_bytes, record);
+  if (r.what != collective::reduce && !op.scale && copy_engines_move(r, bytes))
+    return collect_by_copies(r, bytes, record);
   algorithm how = selection_.choose(selection_.device, bytes);
   // A ring is for everybody's result; a block for each rank is two-shot's first half.
   if (r.what != collective::all_reduce) how = selection::without_ring(how);
@@ -75,13 +75,31 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   return {};
 }
 
-// Longer messages than chunks can be counted in one launch are cut.
-result communicator::all_reduce_by_copies(const request& r, unsigned element_bytes, const call_record& record) {
-  const std::uint64_t most = copy_step::most_chunks * copied_message::least_chunk / element_bytes;
-  for (std::uint64_t done = 0; done < r.count; done += most)
-    XYL_TRY(device_->all_reduce_by_copies(static_cast<const std::byte*>(r.send) + done * element_bytes,
-                                          static_cast<std::byte*>(r.recv) + done * element_bytes,
-                                          std::min(most, r.count - done), record, r.stream));
+bool communicator::copy_engines_move(const request& r, std::uint64_t bytes) const {
+  const std::uint64_t threshold = selection_.copy_engine_bytes;
+  if (r.what == collective::all_reduce) return bytes >= threshold;
+  // With more ranks a broadcast is faster in two phases.
+  if (r.what == collective::broadcast && ranks_ > 2) return false;
+  return bytes >= threshold / static_cast<unsigned>(std::max(1, ranks_ - 1)) && bytes > 0 && ranks_ > 1 &&
+         threshold != UINT64_MAX;
+}
+
+// Longer ones than chunks can be counted in one call are cut.
+result communicator::collect_by_copies(const request& r, std::uint64_t bytes, const call_record& record) {
+  const layout& map = device_->map();
+  const unsigned element_bytes = facts_of(r.type)->bytes;
+  const bool reduces = r.what == collective::all_reduce, scatters = r.what == collective::reduce_scatter;
+  movement how = movement_of(r, bytes);
+  if (scatters) how.input_stride = bytes;
+  const copied_message whole = reduces ? copied_message::cut(bytes, map) : copied_message::cut_piece(bytes, map);
+  const std::uint64_t most = copy_step::most_chunks * whole.chunk_bytes;
+  for (std::uint64_t done = 0; done < bytes; done += most) {
+    how.bytes = std::min(most, bytes - done);
+    const std::byte* const input = static_cast<const std::byte*>(r.send) + done;
+    std::byte* const output = static_cast<std::byte*>(r.recv) + done;
+    XYL_TRY(reduces ? device_->all_reduce_by_copies(input, output, how.bytes / element_bytes, record, r.stream)
+                    : device_->move_by_copies(how, scatters, input, output, record, r.stream));
+  }
   return {};
 }
 
@@ -92,6 +110,7 @@ result communicator::move_device(const request& r) {
   const unsigned element_bytes = facts_of(r.type)->bytes;
   const std::uint64_t bytes = r.count * element_bytes;
   if (const auto form = pull_form_for(record, bytes)) return pull_on_device(*form, r, record);
+  if (copy_engines_move(r, bytes)) return collect_by_copies(r, bytes, record);
   device_move how{move_form::direct, 1, movement_of(r, bytes)};
   const algorithm like = selection::without_ring(selection_.choose(selection_.device, bytes));
   std::uint64_t room = map.bulk_stride;

@@ -145,7 +145,9 @@ class communicator {
   const std::byte* scaled(const chosen_operation& op, const std::byte* input, std::uint64_t stride, int pieces,
                           std::uint64_t elements);
   result reduce_device(const request& r, const chosen_operation& op);
-  result all_reduce_by_copies(const request& r, unsigned element_bytes, const call_record& record);
+  // bytes: of the message, or of a piece.
+  bool copy_engines_move(const request& r, std::uint64_t bytes) const;
+  result collect_by_copies(const request& r, std::uint64_t bytes, const call_record& record);
   result move_device(const request& r);
   result transfer_host(std::span<const request> all);
   transfer host_transfer_of(const request& r, const call_record& record) const;

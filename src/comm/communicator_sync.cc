@@ -47,7 +47,8 @@ result communicator::settle_sync_paths(bool is_shared, result& agreed) {
   sync_introduction mine{sync_wishes::of(parameters_), sync_link::other, device_->can_overlap() ? 1u : 0u};
   result ready;
   try {
-    if (rank_ == 0) mine.link = find_link(parameters_, on_one_gpu_, device_handles_);
+    // Of memory on the other side of PCIe nothing more is known, whichever devices meet there.
+    if (rank_ == 0 && !is_staged_) mine.link = find_link(parameters_, on_one_gpu_, device_handles_);
     all.resize(static_cast<std::size_t>(ranks_));
     room.resize(static_cast<std::size_t>(ranks_));
   } catch (const std::bad_alloc&) {

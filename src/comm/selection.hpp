@@ -59,7 +59,8 @@ struct selection {
   // everyone to everyone, and where one rank sends or receives.
   std::uint64_t single_copy_bytes;
   std::uint64_t one_way_single_copy_bytes;
-  // Device: allreduces of at least so many bytes are moved by copy engines.
+  // Device: allreduces of at least so many bytes are moved by copy engines, and other collectives in which a rank
+  // sends or gets as many.
   std::uint64_t copy_engine_bytes;
   std::uint32_t ranks;
   std::uint32_t forced;           // an algorithm, or `automatic`

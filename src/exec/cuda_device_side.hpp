@@ -33,6 +33,8 @@ result with_capacity(const kernel& k, F f) {
   }
 }
 
+struct copied_work;
+
 // What copies between steps are enqueued on, beside the caller's stream.
 struct copy_queues_cuda {
   copy_queues_cuda() = default;
@@ -69,6 +71,8 @@ class cuda_device_side final : public device_side {
   // In device_copied_cuda.cc.
   result all_reduce_by_copies(const void* send, void* recv, std::uint64_t count, const call_record& record,
                               xylStream_t stream) override;
+  result move_by_copies(const movement& how, bool adds_up, const void* send, void* recv, const call_record& record,
+                        xylStream_t stream) override;
   // In device_collectives_cuda.cc.
   result reduce(const device_reduce& how, const void* send, void* recv, std::uint64_t count,
                 const call_record& record, xylStream_t stream) override;
@@ -131,8 +135,10 @@ class cuda_device_side final : public device_side {
   std::uint64_t device_bytes() const { return copies_ ? map_.bytes : map_.copies; }
   std::byte* copied_at(int rank, const copied_chunk& k) const;
   std::byte* landed_at(const copied_chunk& k) const;
-  result copy_chunk(copy_queue kind, const copied_chunk& k, const std::byte* input, const std::byte* output,
-                    cudaStream_t queue) const;
+  result copy_chunk(const copied_work& w, copy_queue kind, const copied_chunk& k, cudaStream_t queue) const;
+  result compute_chunk(const copied_work& w, const copied_chunk& k, bool adds_up, const call_record& record,
+                       cudaStream_t queue);
+  result run_copies(const copied_work& w, const call_record& record, cudaStream_t stream);
   std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
   // What every kernel that works with peers is given. With an overlap it is scheduled when the launch before allows
   // that, and must wait for that launch's end before it touches anything.

@@ -55,39 +55,68 @@ std::byte* cuda_device_side::landed_at(const copied_chunk& k) const {
   return workspace_ + (windows_ ? map_.bulk : map_.copies) + inside;
 }
 
-// All copies of a queue for one chunk, to or from every peer. input and output are the chunk's.
-result cuda_device_side::copy_chunk(copy_queue kind, const copied_chunk& k, const std::byte* input,
-                                    const std::byte* output, cudaStream_t queue) const {
+// A call. Where it takes one phase, `how` says which pieces go where, and the message is a piece.
+struct copied_work {
+  const std::byte* input;
+  std::byte* output;
+  copied_message message;
+  unsigned element_bytes;
+  kernel sum;  // where something is added up
+  const movement* how = nullptr;
+};
+
+// All copies of a queue for one chunk, to or from every peer.
+result cuda_device_side::copy_chunk(const copied_work& w, copy_queue kind, const copied_chunk& k,
+                                    cudaStream_t queue) const {
   const int ranks = static_cast<int>(peers_.size());
   const std::uint64_t half = map_.copy_stride / 2;
   const bool takes = kind == copy_queue::take_shares || kind == copy_queue::take_results;
   if (takes && !windows_) return {};  // it is here
   for (int i = 1; i < ranks; ++i) {
     const int p = (rank_ + i) % ranks;
+    if (w.how && !(takes ? w.how->goes(p, rank_) : w.how->goes(rank_, p))) continue;
     if (takes) {
       const bool shares = kind == copy_queue::take_shares;
       const std::uint64_t region = map_.copy_stride * static_cast<unsigned>(p) + (shares ? 0 : half);
       const std::byte* const from = windows_->workspace(rank_) + map_.copied_offset(k.number, 0) + region;
-      XYL_TRY(copy_bytes(landed_at(k) + region, from, k.bytes_of(shares ? rank_ : p), queue));
+      const std::uint64_t bytes = w.how ? k.bytes : k.bytes_of(shares ? rank_ : p);
+      XYL_TRY(copy_bytes(landed_at(k) + region, from, bytes, queue));
+    } else if (w.how) {
+      const std::byte* const piece = w.input + w.how->input_stride * static_cast<unsigned>(p);
+      XYL_TRY(copy_bytes(copied_at(p, k), piece + k.first, k.bytes, queue));
     } else if (kind == copy_queue::send_shares) {
-      XYL_TRY(copy_bytes(copied_at(p, k), input + k.begin_of(p), k.bytes_of(p), queue));
+      XYL_TRY(copy_bytes(copied_at(p, k), w.input + k.first + k.begin_of(p), k.bytes_of(p), queue));
     } else {
-      XYL_TRY(copy_bytes(copied_at(p, k) + half, output + k.begin_of(rank_), k.bytes_of(rank_), queue));
+      XYL_TRY(copy_bytes(copied_at(p, k) + half, w.output + k.first + k.begin_of(rank_), k.bytes_of(rank_), queue));
     }
   }
   return {};
 }
 
-result cuda_device_side::all_reduce_by_copies(const void* send, void* recv, std::uint64_t count,
-                                              const call_record& record, xylStream_t stream) {
-  const auto type = static_cast<xylDataType_t>(record.type);
-  const kernel sum = choose_copied_kernel(type);
-  if (!sum.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
-  const unsigned element_bytes = facts_of(type)->bytes;
-  const copied_message message = copied_message::cut(count * element_bytes, map_);
-  if (!copying_[0].streams[0] || count == 0 || message.chunks() > copy_step::most_chunks)
-    return error(xylInternalError, "%llu elements cannot be moved by copy engines",
-                 static_cast<unsigned long long>(count));
+// What touches the output once a chunk has landed.
+result cuda_device_side::compute_chunk(const copied_work& w, const copied_chunk& k, bool adds_up,
+                                       const call_record& record, cudaStream_t queue) {
+  const kernel computing = adds_up ? w.sum : copying_kernels().deliver;
+  copy_arguments arguments;
+  // Of the pieces of a reduce-scatter this rank adds up its own.
+  const std::uint64_t own = w.how && adds_up ? w.how->input_stride * static_cast<unsigned>(rank_) : 0;
+  describe(arguments, w.input + own + k.first, w.output + k.first, k.bytes / w.element_bytes, record);
+  arguments.chunk = k;
+  if (w.how) arguments.how = *w.how;
+  arguments.how.bytes = w.how ? k.bytes : 0;
+  arguments.landed = landed_at(k);
+  const std::uint64_t units = k.share / 16;
+  const auto blocks = static_cast<unsigned>(
+      std::clamp<std::uint64_t>(units_of(units, computing.most_lanes), 1, most_computing_blocks));
+  arguments.units_of_block = (units_of(units, blocks) + 7) / 8 * 8;
+  return launch(computing, blocks, {.lanes = computing.most_lanes}, arguments, queue);
+}
+
+result cuda_device_side::run_copies(const copied_work& w, const call_record& record, cudaStream_t stream) {
+  const std::uint64_t chunks = w.message.chunks();
+  if (!copying_[0].streams[0] || chunks == 0 || chunks > copy_step::most_chunks)
+    return error(xylInternalError, "%llu bytes cannot be moved by copy engines",
+                 static_cast<unsigned long long>(w.message.bytes));
   // Everybody's headers, here and at the end.
   const device_move meeting{move_form::packet, 1, {}};
   XYL_TRY(move(meeting, nullptr, nullptr, record, stream));
@@ -98,14 +127,10 @@ result cuda_device_side::all_reduce_by_copies(const void* send, void* recv, std:
   XYL_TRY(cuda_result(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing"));
   // A queue that has joined a capture belongs to that until it ends.
   const copy_queues_cuda& queues = copying_[capture == cudaStreamCaptureStatusNone ? 0 : 1];
-  const auto* const input = static_cast<const std::byte*>(send);
-  auto* const output = static_cast<std::byte*>(recv);
 
   const auto enqueue = [&](const copied_operation& o) -> result {
     const cudaStream_t queue =
         o.on == copy_queue::compute ? stream : queues.streams[static_cast<unsigned>(o.on) - 1];
-    const copied_chunk k = message.chunk(o.chunk);
-    copy_arguments arguments;
     switch (o.what) {
       case copied_operation::mark:
         return cuda_result(cudaEventRecord(queues.marks[o.where.index()], queue), "cudaEventRecord");
@@ -113,34 +138,51 @@ result cuda_device_side::all_reduce_by_copies(const void* send, void* recv, std:
         return cuda_result(cudaStreamWaitEvent(queue, queues.marks[o.where.index()], 0), "cudaStreamWaitEvent");
       case copied_operation::step: {
         const kernel step = copying_kernels().step;
+        copy_arguments arguments;
         describe(arguments, nullptr, nullptr, 0, record);
         arguments.step = o.how;
         return launch(step, 1, {.lanes = step.most_lanes}, arguments, queue);
       }
       case copied_operation::reduce:
-      case copied_operation::deliver: {
-        const kernel computing = o.what == copied_operation::reduce ? sum : copying_kernels().deliver;
-        describe(arguments, input + k.first, output + k.first, k.bytes / element_bytes, record);
-        arguments.chunk = k;
-        arguments.landed = landed_at(k);
-        const std::uint64_t units = k.share / 16;
-        const auto blocks = static_cast<unsigned>(
-            std::clamp<std::uint64_t>(units_of(units, computing.most_lanes), 1, most_computing_blocks));
-        arguments.units_of_block = (units_of(units, blocks) + 7) / 8 * 8;
-        return launch(computing, blocks, {.lanes = computing.most_lanes}, arguments, queue);
-      }
+      case copied_operation::deliver:
+        return compute_chunk(w, w.message.chunk(o.chunk),
+                             o.what == copied_operation::reduce || (w.how && w.sum.function), record, queue);
       case copied_operation::copy:
-        return copy_chunk(o.on, k, input + k.first, output + k.first, queue);
+        return copy_chunk(w, o.on, w.message.chunk(o.chunk), queue);
     }
     return {};
   };
   result enqueued;
-  (void)for_each_copied_operation(message.chunks(), [&](const copied_operation& o) {
+  const auto one = [&](const copied_operation& o) {
     enqueued = enqueue(o);
     return enqueued.ok();
-  });
+  };
+  (void)(w.how ? for_each_copied_movement(chunks, one) : for_each_copied_operation(chunks, one));
   XYL_TRY(std::move(enqueued));
   return move(meeting, nullptr, nullptr, record, stream);
+}
+
+result cuda_device_side::all_reduce_by_copies(const void* send, void* recv, std::uint64_t count,
+                                              const call_record& record, xylStream_t stream) {
+  const auto type = static_cast<xylDataType_t>(record.type);
+  const kernel sum = choose_copied_kernel(type);
+  if (!sum.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
+  const unsigned element_bytes = facts_of(type)->bytes;
+  return run_copies({static_cast<const std::byte*>(send), static_cast<std::byte*>(recv),
+                     copied_message::cut(count * element_bytes, map_), element_bytes, sum},
+                    record, stream);
+}
+
+result cuda_device_side::move_by_copies(const movement& how, bool adds_up, const void* send, void* recv,
+                                        const call_record& record, xylStream_t stream) {
+  const auto type = static_cast<xylDataType_t>(record.type);
+  const type_facts* const facts = facts_of(type);
+  const kernel sum = adds_up ? choose_copied_kernel(type) : kernel{};
+  if (!facts || (adds_up && !sum.function))
+    return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
+  return run_copies({static_cast<const std::byte*>(send), static_cast<std::byte*>(recv),
+                     copied_message::cut_piece(how.bytes, map_), facts->bytes, sum, &how},
+                    record, stream);
 }
 
 }  // namespace xyl

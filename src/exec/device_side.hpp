@@ -132,6 +132,9 @@ class device_side {
   // workspaces have room for it (layout::copies): in host memory, or in the devices' if create() was told so.
   virtual result all_reduce_by_copies(const void* send, void* recv, std::uint64_t count, const call_record& record,
                                       xylStream_t stream) = 0;
+  // The same for movements; and for reduce-scatter, whose pieces, one for each rank, are added up.
+  virtual result move_by_copies(const movement& how, bool adds_up, const void* send, void* recv,
+                                const call_record& record, xylStream_t stream) = 0;
   // The same as all_reduce() for other collectives; movements of 0 bytes are barriers.
   virtual result reduce(const device_reduce& how, const void* send, void* recv, std::uint64_t count,
                         const call_record& record, xylStream_t stream) = 0;

@@ -58,6 +58,7 @@ trial_order cuda_device_side::trial_launch() const {
   order.rank = rank_;
   order.ranks = static_cast<std::int32_t>(peers_.size());
   order.map = map_;
+  order.own = workspace_;
   for (std::size_t p = 0; p < peers_.size(); ++p) order.workspace[p] = peers_[p];
   return order;
 }

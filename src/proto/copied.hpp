@@ -89,6 +89,13 @@ struct copied_message {
     wanted = (wanted + step - 1) / step * step;
     return {bytes, wanted < most ? wanted : most, map.ranks};
   }
+  // The same of pieces that are not divided among the ranks: a slot is one piece's.
+  static constexpr copied_message cut_piece(std::uint64_t bytes, const layout& map) {
+    const std::uint64_t most = map.copy_stride / 256 * 256;
+    std::uint64_t wanted = bytes / wanted_chunks > least_chunk ? bytes / wanted_chunks : least_chunk;
+    wanted = (wanted + 255) / 256 * 256;
+    return {bytes, wanted < most ? wanted : most, 1};
+  }
   constexpr std::uint64_t chunks() const { return (bytes + chunk_bytes - 1) / chunk_bytes; }
   constexpr copied_chunk chunk(std::uint64_t i) const {
     copied_chunk c;
@@ -144,6 +151,32 @@ XYL_FN void deliver_copied(S& s, const copied_call& c, const copied_chunk& k) {
     std::byte* const to = c.output + k.begin_of(p);
     deliver_piece(s, c, to, k.bytes_of(p), grain_of(to, 0), part, c.result_of(p) + part.begin * 16, c.rank);
   }
+}
+
+// The same for what takes one phase: chunks of pieces, of which rank p's has landed in its region. m.bytes is the
+// chunk's.
+template <class S>
+XYL_FN void deliver_moved(S& s, const copied_call& c, const movement& m) {
+  if (!m.receives(c.rank)) return;
+  const range part = part_of_block(s, units_of(m.bytes, 16));
+  const unsigned in_grain = grain_of(c.input, m.input_stride), out_grain = grain_of(c.output, m.output_stride);
+  for (int i = 0; i < c.ranks; ++i) {
+    const int p = rank_after(c, i);
+    if (!m.sends(p)) continue;
+    std::byte* const to = c.output + m.output_stride * static_cast<unsigned>(p);
+    if (p == c.rank)
+      copy_piece(s, to, c.input + m.input_stride * static_cast<unsigned>(p), m.bytes,
+                 in_grain < out_grain ? in_grain : out_grain, part);
+    else
+      deliver_piece(s, c, to, m.bytes, out_grain, part, c.share_of(p) + part.begin * 16, c.rank);
+  }
+}
+
+// And where the pieces are added up: the input is this rank's own.
+template <class S, class R>
+XYL_FN void reduce_moved(S& s, const copied_call& c, const R& red) {
+  const range part = part_of_block(s, units_of(c.count, per_unit(red)));
+  reduce_in_rank_order(s, c, red, part, [&](int p) { return c.share_of(p) + part.begin * 16; });
 }
 
 }  // namespace xyl

@@ -58,65 +58,105 @@ struct copied_operation {
   copy_mark where = {};  // of a mark
 };
 
-// f(operation) -> bool: false ends it, and is returned. On the compute queue the call's headers have been seen, and
-// what is enqueued there afterwards comes after everything.
+// What both schedules are written in; f(operation) -> bool: false ends them.
+template <class F>
+struct copy_scheduler {
+  using op = copied_operation;
+  F& f;
+  bool good = true;
+
+  void put(const op& o) { good = good && f(o); }
+  void mark(copy_queue on, copy_mark where) { put({op::mark, on, 0, {}, where}); }
+  void await(copy_queue on, copy_mark where) { put({op::await_mark, on, 0, {}, where}); }
+  // To send is to copy and tell, to take is to wait and copy.
+  void send(copy_queue on, flag_family family, std::uint64_t chunk) {
+    put({op::copy, on, chunk, {}, {}});
+    put({op::step, on, chunk, {family, static_cast<std::uint32_t>(chunk + 1), true}, {}});
+  }
+  void take(copy_queue on, flag_family family, std::uint64_t chunk) {
+    put({op::step, on, chunk, {family, static_cast<std::uint32_t>(chunk + 1), false}, {}});
+    put({op::copy, on, chunk, {}, {}});
+  }
+  template <std::size_t N>
+  void begin(const copy_queue (&copying)[N]) {
+    mark(copy_queue::compute, {copy_mark::begun});
+    for (const copy_queue on : copying) await(on, {copy_mark::begun});
+  }
+  template <std::size_t N>
+  void end(const copy_queue (&copying)[N]) {
+    for (const copy_queue on : copying) {
+      const copy_mark where{copy_mark::ended, static_cast<std::uint64_t>(on)};
+      mark(on, where);
+      await(copy_queue::compute, where);
+    }
+  }
+};
+
+// Of an allreduce. f(operation) -> bool: false ends it, and is returned. On the compute queue the call's headers
+// have been seen, and what is enqueued there afterwards comes after everything.
 template <class F>
 bool for_each_copied_operation(std::uint64_t chunks, F f) {
-  using op = copied_operation;
   using enum copy_queue;
   static_assert(layout::copy_slots >= 4, "see above");
   constexpr copy_queue copying[] = {send_shares, send_results, take_shares, take_results};
-  bool good = true;
-  const auto put = [&](const op& o) { good = good && f(o); };
-  const auto mark = [&](copy_queue on, copy_mark where) { put({op::mark, on, 0, {}, where}); };
-  const auto await = [&](copy_queue on, copy_mark where) { put({op::await_mark, on, 0, {}, where}); };
-  // To send is to copy and tell, to take is to wait and copy.
-  const auto send = [&](copy_queue on, flag_family family, std::uint64_t chunk) {
-    put({op::copy, on, chunk, {}, {}});
-    put({op::step, on, chunk, {family, static_cast<std::uint32_t>(chunk + 1), true}, {}});
-  };
-  const auto take = [&](copy_queue on, flag_family family, std::uint64_t chunk) {
-    put({op::step, on, chunk, {family, static_cast<std::uint32_t>(chunk + 1), false}, {}});
-    put({op::copy, on, chunk, {}, {}});
-  };
-
-  mark(compute, {copy_mark::begun});
-  for (const copy_queue on : copying) await(on, {copy_mark::begun});
-  for (std::uint64_t i = 0; good && i <= chunks; ++i) {
+  copy_scheduler<F> s{f};
+  s.begin(copying);
+  for (std::uint64_t i = 0; s.good && i <= chunks; ++i) {
     const std::uint64_t last = i - 1;  // the chunk before; where i > 0
     if (i < chunks) {
-      if (i >= 2) await(send_shares, {copy_mark::result_sent, i - 2});
-      send(send_shares, flag_family::copied_share, i);
-      mark(send_shares, {copy_mark::sent, i});
+      if (i >= 2) s.await(send_shares, {copy_mark::result_sent, i - 2});
+      s.send(send_shares, flag_family::copied_share, i);
+      s.mark(send_shares, {copy_mark::sent, i});
     }
     if (i > 0) {
-      await(send_results, {copy_mark::summed, last});
-      send(send_results, flag_family::copied_result, last);
-      mark(send_results, {copy_mark::result_sent, last});
+      s.await(send_results, {copy_mark::summed, last});
+      s.send(send_results, flag_family::copied_result, last);
+      s.mark(send_results, {copy_mark::result_sent, last});
     }
     if (i < chunks) {
-      await(take_shares, {copy_mark::sent, i});
-      take(take_shares, flag_family::copied_share, i);
-      mark(take_shares, {copy_mark::taken, i});
-      await(compute, {copy_mark::taken, i});
-      put({op::reduce, compute, i, {}, {}});
-      mark(compute, {copy_mark::summed, i});
+      s.await(take_shares, {copy_mark::sent, i});
+      s.take(take_shares, flag_family::copied_share, i);
+      s.mark(take_shares, {copy_mark::taken, i});
+      s.await(compute, {copy_mark::taken, i});
+      s.put({copied_operation::reduce, compute, i, {}, {}});
+      s.mark(compute, {copy_mark::summed, i});
     }
     if (i > 0) {
-      await(take_results, {copy_mark::result_sent, last});
-      if (i < chunks) await(take_results, {copy_mark::sent, i});
-      take(take_results, flag_family::copied_result, last);
-      mark(take_results, {copy_mark::results_taken, last});
-      await(compute, {copy_mark::results_taken, last});
-      put({op::deliver, compute, last, {}, {}});
+      s.await(take_results, {copy_mark::result_sent, last});
+      if (i < chunks) s.await(take_results, {copy_mark::sent, i});
+      s.take(take_results, flag_family::copied_result, last);
+      s.mark(take_results, {copy_mark::results_taken, last});
+      s.await(compute, {copy_mark::results_taken, last});
+      s.put({copied_operation::deliver, compute, last, {}, {}});
     }
   }
-  for (const copy_queue on : copying) {
-    const copy_mark end{copy_mark::ended, static_cast<std::uint64_t>(on)};
-    mark(on, end);
-    await(compute, end);
+  s.end(copying);
+  return s.good;
+}
+
+// Of what takes one phase, in which every rank tells every other, also where there is nothing to copy: collectives
+// that move pieces, and sums of them (reduce-scatter). Slots: a rank that sends chunk i + 2 has delivered chunk i,
+// so it had it from all, who had delivered i - 2 before they sent it.
+template <class F>
+bool for_each_copied_movement(std::uint64_t chunks, F f) {
+  using enum copy_queue;
+  static_assert(layout::copy_slots >= 4, "see above");
+  constexpr copy_queue copying[] = {send_shares, take_shares};
+  copy_scheduler<F> s{f};
+  s.begin(copying);
+  for (std::uint64_t i = 0; s.good && i < chunks; ++i) {
+    if (i >= 2) s.await(send_shares, {copy_mark::summed, i - 2});
+    s.send(send_shares, flag_family::copied_share, i);
+    s.mark(send_shares, {copy_mark::sent, i});
+    s.await(take_shares, {copy_mark::sent, i});
+    s.take(take_shares, flag_family::copied_share, i);
+    s.mark(take_shares, {copy_mark::taken, i});
+    s.await(compute, {copy_mark::taken, i});
+    s.put({copied_operation::deliver, compute, i, {}, {}});
+    s.mark(compute, {copy_mark::summed, i});
   }
-  return good;
+  s.end(copying);
+  return s.good;
 }
 
 }  // namespace xyl

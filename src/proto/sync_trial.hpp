@@ -72,6 +72,7 @@ struct trial_order {
   bool is_first = false;  // of a trial
   std::int32_t rank = 0, ranks = 0;
   layout map;
+  std::byte* own = nullptr;  // see call.hpp: the state is this rank's alone
   std::byte* workspace[capacity] = {};
 };
 
@@ -107,7 +108,7 @@ template <class S>
 class sync_trial {
  public:
   XYL_FN sync_trial(S& s, const trial_order& o)
-      : s_(s), o_(o), own_(*at<trial_state>(o, o.rank, o.map.trial_offset())) {}
+      : s_(s), o_(o), own_(*at_own<trial_state>(o, o.map.trial_offset())) {}
 
   XYL_FN void run() {
     s_.await_earlier();

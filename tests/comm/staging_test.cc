@@ -9,7 +9,9 @@
 
 #include "comm/communicator.hpp"
 #include "exec/device_check.hpp"
+#include "exec/device_memory.hpp"
 #include "support/forked_ranks.hpp"
+#include "support/idle_device.hpp"
 #include "topo/json_read.hpp"
 
 namespace xyl {
@@ -25,18 +27,14 @@ struct behaviour {
 behaviour acts;
 
 struct history {
-  int straight = 0, staged = 0, resets = 0, checks = 0, kernels = 0, copies = 0;
+  int straight = 0, staged = 0, resets = 0, checks = 0, kernels = 0, copies = 0, opened = 0;
   bool allocated_copies = false;
 };
 history seen;
 
-class made_up_device final : public device_side {
+class made_up_device final : public test::idle_device {
  public:
-  explicit made_up_device(const layout& map) : map_(map) {
-    handle_.max_blocks = 64;
-    for (std::int32_t& blocks : handle_.max_fused_blocks) blocks = 64;
-  }
-  const device_handle& handle() const override { return handle_; }
+  using idle_device::idle_device;
   result connect(std::span<const device_handle> all, int rank, std::shared_ptr<const peer_group> windows) override {
     (windows ? seen.staged : seen.straight)++;
     if (!(windows ? acts.reaches_host_memory : acts.reaches_peers))
@@ -57,10 +55,6 @@ class made_up_device final : public device_side {
   }
   bool was_greeted_by(int p) const { return *place(rank_, p) == std::byte(p + 1); }
 
-  void overlap(launch_overlap) override {}
-  launch_overlap overlap() const override { return launch_overlap::none; }
-  const layout& map() const override { return map_; }
-  memory_kind classify(const void*) const override { return memory_kind::device; }
   result all_reduce(device_launch, const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
     ++seen.kernels;
     return {};
@@ -69,25 +63,21 @@ class made_up_device final : public device_side {
     ++seen.copies;
     return {};
   }
-  result reduce(const device_reduce&, const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
+  result move_by_copies(const movement&, bool, const void*, void*, const call_record&, xylStream_t) override {
+    ++seen.copies;
     return {};
   }
-  result move(const device_move&, const void*, void*, const call_record&, xylStream_t) override { return {}; }
-  result run_transfers(std::span<const transfer>, unsigned, const call_record&, xylStream_t) override { return {}; }
-  result scale(const device_scale&, const void*, xylStream_t, const void*&) override { return {}; }
-  result copy(void*, const void*, std::size_t, xylStream_t) override { return {}; }
-  result join(xylStream_t, xylStream_t) override { return {}; }
-  xylStream_t own_stream() const override { return nullptr; }
-  result fused(const fused_launch&, const fused_work&, const call_record&, xylStream_t) override { return {}; }
-  void wait_at_most(std::int64_t) override {}
-  result drain() override { return {}; }
+  result open_memory(const exported_memory&, int, bool, std::byte*& out, void*& opened) override {
+    ++seen.opened;
+    out = nullptr;
+    opened = nullptr;
+    return {};
+  }
   void disconnect() override { windows_.reset(); }
 
  private:
   std::byte* place(int at, int from) const { return windows_->workspace(at) + map_.bytes - 1 - from; }
 
-  const layout map_;
-  device_handle handle_{};
   std::shared_ptr<const peer_group> windows_;
   int rank_ = 0, ranks_ = 0;
 };
@@ -121,6 +111,9 @@ result device_side::create(int, const layout& map, std::byte*, std::size_t, std:
   out = std::move(side);
   return {};
 }
+bool has_current_device() { return true; }
+result allocate_device_memory(std::size_t, void*&) { return error(xylSystemError, "there is no memory"); }
+result free_device_memory(void*) { return {}; }
 result kernel_check::create(device_side& side, int, int, std::unique_ptr<kernel_check>& out) {
   out = std::make_unique<made_up_check>(static_cast<made_up_device&>(side));
   return {};
@@ -198,6 +191,18 @@ TEST(staging, rank_0_can_say_that_all_meet_in_host_memory) {
                        });
 }
 
+TEST(staging, peers_are_not_led_to_buffers_that_they_do_not_reach) {
+  for (const char* use : {"auto", "0"})
+    with_made_up_devices([&](int) { ::setenv("XYLEM_P2P", use, 1); },
+                         [&](int, communicator& comm) {
+                           std::byte buffer[4096];
+                           std::uint64_t handle = 0;
+                           const result registered = comm.register_window(buffer, sizeof buffer, handle);
+                           EXPECT_TRUE(registered.ok()) << registered.text();
+                           EXPECT_EQ(seen.opened, *use == '0' ? 0 : ranks);
+                         });
+}
+
 TEST(staging, or_that_none_may) {
   with_made_up_devices(
       [](int rank) {
@@ -234,9 +239,9 @@ TEST(staging, where_neither_way_works_host_memory_still_does) {
 
 // What a call comes to, and that its fingerprint is everybody's: the table is rank 0's.
 TEST(staging, copy_engines_move_what_is_longer_than_rank_0_says) {
-  const auto call = [](communicator& comm, std::uint64_t bytes) {
+  const auto call = [](communicator& comm, std::uint64_t bytes, collective what = collective::all_reduce) {
     request r;
-    r.what = collective::all_reduce;
+    r.what = what;
     r.type = xylUint8;
     r.op = xylSum;
     std::byte somewhere{};
@@ -244,16 +249,23 @@ TEST(staging, copy_engines_move_what_is_longer_than_rank_0_says) {
     r.count = bytes;
     EXPECT_TRUE(comm.collect(r).ok());
   };
-  with_made_up_devices([](int rank) { ::setenv("XYLEM_COPY_ENGINE_BYTES", rank == 0 ? "64K" : "1", 1); },
-                       [&](int, communicator& comm) {
-                         EXPECT_TRUE(seen.allocated_copies);
-                         call(comm, 65'535);
-                         EXPECT_EQ(seen.copies, 0);
-                         EXPECT_EQ(seen.kernels, 1);
-                         call(comm, 65'536);
-                         EXPECT_EQ(seen.copies, 1);
-                         EXPECT_EQ(seen.kernels, 1);
-                       });
+  with_made_up_devices(
+      [](int rank) { ::setenv("XYLEM_COPY_ENGINE_BYTES", rank == 0 ? "64K" : "1", 1); },
+      [&](int, communicator& comm) {
+        EXPECT_TRUE(seen.allocated_copies);
+        call(comm, 65'535);
+        EXPECT_EQ(seen.copies, 0);
+        EXPECT_EQ(seen.kernels, 1);
+        call(comm, 65'536);
+        EXPECT_EQ(seen.copies, 1);
+        EXPECT_EQ(seen.kernels, 1);
+        // A piece goes to two others.
+        for (const collective what : {collective::all_gather, collective::reduce_scatter, collective::all_to_all})
+          for (const std::uint64_t piece : {32'767, 32'768}) call(comm, piece, what);
+        EXPECT_EQ(seen.copies, 4);
+        for (const collective what : {collective::broadcast, collective::reduce}) call(comm, 1 << 20, what);
+        EXPECT_EQ(seen.copies, 4);
+      });
   with_made_up_devices([](int) { ::setenv("XYLEM_P2P", "0", 1); },
                        [&](int, communicator& comm) {
                          EXPECT_FALSE(seen.allocated_copies) << "what is taken to the device is taken elsewhere";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Allreduces moved by copy engines, the queues of every rank being threads: memcpy for a copy, a counter for a
+// Collectives moved by copy engines, the queues of every rank being threads: memcpy for a copy, a counter for a
 // mark, the shipped schedule for what is enqueued. Between them calls of another protocol use the same memory. A
 // queue that has failed copies nothing more: what a device would still copy lies where nobody looks, but
 // ThreadSanitizer would.
@@ -26,7 +26,17 @@ struct copied_plan {
   int kind = 0;
   std::uint64_t count = 0;  // 0: a two-shot allreduce of a few elements instead
   bool in_place = false;
-  unsigned shift = 0;  // elements by which both buffers are off
+  unsigned shift = 0;                        // elements by which both buffers are off
+  collective what = collective::all_reduce;  // or all_gather, all_to_all, reduce_scatter, broadcast from rank 1
+
+  bool is_one_phase() const { return what != collective::all_reduce; }
+  bool has_many_in() const { return what == collective::all_to_all || what == collective::reduce_scatter; }
+  bool has_many_out() const { return what == collective::all_to_all || what == collective::all_gather; }
+  movement moves(std::uint64_t bytes) const {
+    movement m{bytes, has_many_in() ? bytes : 0, has_many_out() ? bytes : 0};
+    if (what == collective::broadcast) m.from = 1;
+    return m;
+  }
 };
 
 // Space: derived from thread_space.
@@ -76,7 +86,8 @@ class copied_machine {
         if (const std::string wrong = check_one(r, i); !wrong.empty())
           return "call " + std::to_string(i) + " (kind " + std::to_string(calls_[i].kind) + ", count " +
                  std::to_string(calls_[i].count) + ", shift " + std::to_string(calls_[i].shift) + ", in place " +
-                 std::to_string(calls_[i].in_place) + ") on rank " + std::to_string(r) + ": " + wrong;
+                 std::to_string(calls_[i].in_place) + ", collective " +
+                 std::to_string(static_cast<int>(calls_[i].what)) + ") on rank " + std::to_string(r) + ": " + wrong;
     return "";
   }
 
@@ -100,14 +111,16 @@ class copied_machine {
       for (int r = 0; r < plan_.ranks; ++r) {
         const copied_plan& c = calls_[i];
         const std::size_t element = element_bytes(c.kind), bytes = count_of(i) * element;
+        const std::uint64_t pieces = c.has_many_in() ? unsigned_ranks() : 1;
         buffers& b = buffers_.emplace_back();
-        b.out = std::make_unique<guarded_buffer>(bytes, c.shift * element);
-        if (!c.in_place) b.in = std::make_unique<guarded_buffer>(bytes, c.shift * element);
+        b.out =
+            std::make_unique<guarded_buffer>(bytes * (c.has_many_out() ? unsigned_ranks() : 1), c.shift * element);
+        if (!c.in_place) b.in = std::make_unique<guarded_buffer>(bytes * pieces, c.shift * element);
         b.output = b.out->data();
         b.input = c.in_place ? b.output : b.in->data();
         with_kind(c.kind, [&]<class Kind>(Kind) {
           using T = typename Kind::element;
-          for (std::uint64_t k = 0; k < count_of(i); ++k) {
+          for (std::uint64_t k = 0; k < count_of(i) * pieces; ++k) {
             const T value = input_element<T>(i + 1, r, k);
             std::memcpy(b.input + k * sizeof(T), &value, sizeof(T));
           }
@@ -128,14 +141,20 @@ class copied_machine {
         continue;
       }
       if (on == copy_queue::compute) good = meet(r, c, ++seed) && good;
-      const copied_message message = copied_message::cut(count_of(i) * element_bytes(calls_[i].kind), map_);
-      for_each_copied_operation(message.chunks(), [&](const copied_operation& o) {
+      const std::uint64_t bytes = count_of(i) * element_bytes(calls_[i].kind);
+      const copied_message message =
+          calls_[i].is_one_phase() ? copied_message::cut_piece(bytes, map_) : copied_message::cut(bytes, map_);
+      const auto enqueue = [&](const copied_operation& o) {
         queued q{o, 0};
         if (o.what == copied_operation::mark) q.mark = ++set[static_cast<unsigned>(o.where.index())];
         if (o.what == copied_operation::await_mark) q.mark = set[static_cast<unsigned>(o.where.index())];
-        if (o.on == on) good = run_one(r, c, q, message.chunk(o.chunk), calls_[i].kind, good, ++seed) && good;
+        if (o.on == on) good = run_one(r, c, q, message.chunk(o.chunk), calls_[i], good, ++seed) && good;
         return true;
-      });
+      };
+      if (calls_[i].is_one_phase())
+        for_each_copied_movement(message.chunks(), enqueue);
+      else
+        for_each_copied_operation(message.chunks(), enqueue);
       if (on == copy_queue::compute) good = meet(r, c, ++seed) && good;
     }
     return good;
@@ -177,8 +196,10 @@ class copied_machine {
                         : ranks_[0]->workspaces[unsigned_of(r)] + map_.copied_offset(k.number, 0);
   }
 
-  bool run_one(int r, const call<machine_capacity>& c, const queued& q, const copied_chunk& k, int kind,
-               bool healthy, std::uint64_t seed) {
+  bool run_one(int r, const call<machine_capacity>& c, const queued& q, const copied_chunk& k,
+               const copied_plan& plan, bool healthy, std::uint64_t seed) {
+    const int kind = plan.kind;
+    const movement m = plan.moves(c.count * element_bytes(kind));
     auto& mark = marks_[unsigned_of(r)][static_cast<unsigned>(q.what.where.index())];
     const std::uint64_t half = map_.copy_stride / 2;
     Space s(*ranks_[unsigned_of(r)], static_cast<unsigned>(q.what.on), 1, 0, seed);
@@ -195,18 +216,25 @@ class copied_machine {
       case copied_operation::reduce:
       case copied_operation::deliver: {
         if (!s.begin_pair()) return false;
-        const copied_call now{c.input + k.first, c.output + k.first, k.bytes / element_bytes(kind), r, plan_.ranks,
-                              map_.copy_stride,  {landed(r, k)}};
-        if (q.what.what == copied_operation::deliver) {
-          thread_space on_first_block(*ranks_[unsigned_of(r)], 0, 1, 0, seed);
-          deliver_copied(on_first_block, now, k);
-        } else {
+        const bool adds_up = q.what.what == copied_operation::reduce || plan.what == collective::reduce_scatter;
+        const std::uint64_t own = plan.what == collective::reduce_scatter ? m.input_stride * unsigned_of(r) : 0;
+        const copied_call now{
+            c.input + own + k.first, c.output + k.first, k.bytes / element_bytes(kind), r, plan_.ranks,
+            map_.copy_stride,        {landed(r, k)}};
+        thread_space on_first_block(*ranks_[unsigned_of(r)], 0, 1, 0, seed);
+        if (adds_up)
           with_selected(kind, [&]<class Kind>(Kind) {
             reduction<portable_codec<typename Kind::element>, typename Kind::combining, 0> red;
             if (Kind::average) red.divisor = static_cast<unsigned>(plan_.ranks);
-            reduce_copied(s, now, red, k);
+            if (plan.is_one_phase())
+              reduce_moved(on_first_block, now, red);
+            else
+              reduce_copied(on_first_block, now, red, k);
           });
-        }
+        else if (plan.is_one_phase())
+          deliver_moved(on_first_block, now, {k.bytes, m.input_stride, m.output_stride, m.from, m.to});
+        else
+          deliver_copied(on_first_block, now, k);
         return true;
       }
       case copied_operation::copy:
@@ -217,12 +245,15 @@ class copied_machine {
       std::byte* const there = c.workspace[p] + map_.copied_offset(k.number, unsigned_of(r));
       const std::uint64_t region = map_.copy_stride * unsigned_of(p);
       const std::byte* const here = c.workspace[r] + map_.copied_offset(k.number, 0) + region;
-      if (q.what.on == copy_queue::send_shares)
+      const bool phase = plan.is_one_phase();
+      if (q.what.on == copy_queue::send_shares && phase && m.goes(r, p))
+        std::memcpy(there, c.input + m.input_stride * unsigned_of(p) + k.first, k.bytes);
+      else if (q.what.on == copy_queue::send_shares && !phase)
         std::memcpy(there, c.input + k.first + k.begin_of(p), k.bytes_of(p));
       else if (q.what.on == copy_queue::send_results)
         std::memcpy(there + half, c.output + k.first + k.begin_of(r), k.bytes_of(r));
-      else if (plan_.staged && q.what.on == copy_queue::take_shares)
-        std::memcpy(landed(r, k) + region, here, k.bytes_of(r));
+      else if (plan_.staged && q.what.on == copy_queue::take_shares && (!phase || m.goes(p, r)))
+        std::memcpy(landed(r, k) + region, here, phase ? k.bytes : k.bytes_of(r));
       else if (plan_.staged && q.what.on == copy_queue::take_results)
         std::memcpy(landed(r, k) + region + half, here + half, k.bytes_of(p));
     }
@@ -234,8 +265,17 @@ class copied_machine {
     std::string wrong;
     with_kind(calls_[i].kind, [&]<class Kind>(Kind) {
       using T = typename Kind::element;
-      for (std::uint64_t k = 0; k < count_of(i) && wrong.empty(); ++k) {
-        const T expected = expected_element<Kind>(protocol::two_shot, i + 1, plan_.ranks, k, count_of(i));
+      const std::uint64_t count = count_of(i), own = unsigned_of(r) * count;
+      const copied_plan& c = calls_[i];
+      for (std::uint64_t k = 0; k < count * (c.has_many_out() ? unsigned_ranks() : 1) && wrong.empty(); ++k) {
+        const T expected =
+            c.what == collective::all_reduce
+                ? expected_element<Kind>(protocol::two_shot, i + 1, plan_.ranks, k, count)
+            : c.what == collective::reduce_scatter
+                ? expected_element<Kind>(protocol::two_shot, i + 1, plan_.ranks, own + k, count * unsigned_ranks())
+            : c.what == collective::broadcast
+                ? input_element<T>(i + 1, 1, k)
+                : input_element<T>(i + 1, static_cast<int>(k / count), k % count + (c.has_many_in() ? own : 0));
         if (std::memcmp(output(r, i).data() + k * sizeof(T), &expected, sizeof(T)) != 0)
           wrong = "element " + std::to_string(k) + " is wrong";
       }

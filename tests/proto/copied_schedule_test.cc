@@ -24,6 +24,7 @@ struct model_plan {
   std::uint64_t seed;
   int without = -1;  // a copy_mark::kind whose waits are left out
   std::uint64_t slots = layout::copy_slots;
+  bool one_phase = false;
 };
 
 class model {
@@ -35,13 +36,14 @@ class model {
         ranks_(static_cast<std::size_t>(p.ranks)) {
     for (device& d : ranks_) {
       std::array<std::uint64_t, copy_mark::count> set{};
-      for_each_copied_operation(p.chunks, [&](const copied_operation& o) {
+      const auto enqueue = [&](const copied_operation& o) {
         const auto mark = static_cast<unsigned>(o.where.index());
         if (o.what == copied_operation::await_mark && static_cast<int>(o.where.what) == p.without) return true;
         if (o.what == copied_operation::mark) ++set[mark];
         d.queue[static_cast<unsigned>(o.on)].push_back({o, set[mark]});
         return true;
-      });
+      };
+      p.one_phase ? for_each_copied_movement(p.chunks, enqueue) : for_each_copied_operation(p.chunks, enqueue);
     }
   }
 
@@ -144,7 +146,7 @@ class model {
       if (p == r) continue;
       device& theirs = ranks_[static_cast<unsigned>(p)];
       const bool result = o.on == copy_queue::send_results || o.on == copy_queue::take_results ||
-                          o.what == copied_operation::deliver;
+                          (o.what == copied_operation::deliver && !plan_.one_phase);
       switch (o.on) {
         case copy_queue::send_shares:
         case copy_queue::send_results:
@@ -183,8 +185,10 @@ TEST(copied_schedule, nobody_waits_for_ever_and_no_slot_is_written_too_early) {
     for (const std::uint64_t chunks : {1u, 2u, 3u, 4u, 5u, 11u})
       for (const bool staged : {false, true})
         for (const bool in_series : {false, true})
-          ASSERT_EQ(first_wrong({ranks, chunks, staged, in_series, 0}, 60), "")
-              << (staged ? "staged" : "straight") << (in_series ? ", in series" : ", side by side");
+          for (const bool one_phase : {false, true})
+            ASSERT_EQ(first_wrong({ranks, chunks, staged, in_series, 0, -1, layout::copy_slots, one_phase}, 40), "")
+                << (staged ? "staged" : "straight") << (in_series ? ", in series" : ", side by side")
+                << (one_phase ? ", one phase" : "");
 }
 
 TEST(copied_schedule, a_wait_that_is_left_out_is_missed) {
@@ -195,7 +199,10 @@ TEST(copied_schedule, a_wait_that_is_left_out_is_missed) {
     EXPECT_NE(first_wrong({3, 11, true, false, 0, mark}, 400), "") << mark;
   // Slots are kept apart by the order alone, and for fewer of them it is not enough.
   for (const bool staged : {false, true})
-    EXPECT_NE(first_wrong({3, 11, staged, false, 0, -1, 3}, 400).find("is written over"), std::string::npos);
+    for (const bool one_phase : {false, true})
+      EXPECT_NE(first_wrong({3, 11, staged, false, 0, -1, 3, one_phase}, 400).find("is written over"),
+                std::string::npos)
+          << staged << one_phase;
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ int run(copied_calls, std::uint64_t seed) {
   p.seed = seed;
   p.deadline = std::chrono::seconds(10);
   copied_machine<faulty_space<Fault>, float_sum_only> machine(p);
-  const bool good = machine.run({{0, 2000, false, 0}, {0, 0, false, 0}, {0, 700, true, 0}});
+  const bool good = machine.run({{0, 2000}, {0, 0}, {0, 700, true}, {0, 1500, false, 0, collective::all_gather}});
   if constexpr (Fault == ordering_fault::none) {
     const std::string wrong = good ? machine.check() : "a rank gave up";
     if (!wrong.empty()) std::fprintf(stderr, "%s\n", wrong.c_str());
