@@ -58,6 +58,7 @@ trial_order cuda_device_side::trial_launch() const {
   order.rank = rank_;
   order.ranks = static_cast<std::int32_t>(peers_.size());
   order.map = map_;
+  order.own = workspace_;
   for (std::size_t p = 0; p < peers_.size(); ++p) order.workspace[p] = peers_[p];
   return order;
 }
@@ -65,6 +66,7 @@ trial_order cuda_device_side::trial_launch() const {
 result cuda_device_side::prepare_trials() {
   if (peers_.size() > trial_order::capacity || map_.blocks < 2)
     return error(xylInternalError, "self-tests on %zu ranks with %u blocks", peers_.size(), map_.blocks);
+  end_trials();
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(record_trial(trial_launch(), false, own_stream_, trials_[0]));
