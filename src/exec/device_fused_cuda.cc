@@ -5,6 +5,7 @@
 
 #include "exec/cuda_device_side.hpp"
 #include "exec/device_fused.hpp"
+#include "exec/dispatch.hpp"
 #include "kernels/arch.hpp"
 #include "kernels/fused_arguments.hpp"
 #include "kernels/fused_limits.hpp"
