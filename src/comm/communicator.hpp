@@ -109,7 +109,7 @@ class communicator {
   result find_out_about_reading();
   result probe_host_memory();
   // See communicator_plan.cc.
-  result settle_sync_paths(bool is_shared, result& agreed);
+  result settle_sync_paths(bool is_shared, bool staged, result& agreed);
   result agree_on_selection();
   result agree_once(bool& measure);
   planning_input planning_facts();

@@ -152,7 +152,7 @@ result communicator::try_device(bool staged, result& verdict) {
     fused_limits_ = co_resident_fused(device_handles_, sharing);
     const bool is_shared = std::any_of(sharing.begin(), sharing.end(), [](int ranks) { return ranks > 1; });
     on_one_gpu_ = std::all_of(sharing.begin(), sharing.end(), [&](int ranks) { return ranks == ranks_; });
-    XYL_TRY(settle_sync_paths(is_shared, verdict));
+    XYL_TRY(settle_sync_paths(is_shared, staged, verdict));
   }
   if (verdict.ok() && (selection_.max_blocks == 0 || selection_.max_pull_blocks == 0))
     verdict =

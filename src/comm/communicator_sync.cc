@@ -41,14 +41,14 @@ sync_link find_link(const parameters& p, bool on_one_gpu, std::span<const device
 
 // Collective, of ranks whose devices are connected. agreed: success, or why all ranks do without devices. The
 // result is an error of the communicator: of the exchanges, or of what XYLEM_SYNC asks for.
-result communicator::settle_sync_paths(bool is_shared, result& agreed) {
+result communicator::settle_sync_paths(bool is_shared, bool staged, result& agreed) {
   std::vector<sync_introduction> all;
   std::vector<trial_finding> room;
   sync_introduction mine{sync_wishes::of(parameters_), sync_link::other, device_->can_overlap() ? 1u : 0u};
   result ready;
   try {
-    // Of memory on the other side of PCIe nothing more is known, whichever devices meet there.
-    if (rank_ == 0 && !is_staged_) mine.link = find_link(parameters_, on_one_gpu_, device_handles_);
+    // Where workspaces lie in host memory, no guarantee of a GPU or of NVLink is of use.
+    if (rank_ == 0 && !staged) mine.link = find_link(parameters_, on_one_gpu_, device_handles_);
     all.resize(static_cast<std::size_t>(ranks_));
     room.resize(static_cast<std::size_t>(ranks_));
   } catch (const std::bad_alloc&) {

@@ -21,7 +21,7 @@ struct sync_limits {
   std::uint64_t meeting_ns = 10'000'000'000;  // ranks are at the same place; the longest they may be apart
   std::uint64_t first_ns = 1'000'000'000;     // of the first trial, which shows how fast this machine is
   std::uint64_t launch_ns = 50'000'000;       // of a launch of the others
-  std::uint64_t slow_round_ns = 200'000;      // ranks whose rounds take so long take turns on their GPU
+  std::uint64_t slow_round_ns = 1'000'000;    // ranks whose rounds take so long take turns on their GPU
 };
 
 // Collective. facts: equal on all ranks. room: for a finding of every rank. Allocates nothing, since a rank that

@@ -66,6 +66,7 @@ trial_order cuda_device_side::trial_launch() const {
 result cuda_device_side::prepare_trials() {
   if (peers_.size() > trial_order::capacity || map_.blocks < 2)
     return error(xylInternalError, "self-tests on %zu ranks with %u blocks", peers_.size(), map_.blocks);
+  end_trials();
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(record_trial(trial_launch(), false, own_stream_, trials_[0]));

@@ -72,11 +72,11 @@ struct trial_order {
   bool is_first = false;  // of a trial
   std::int32_t rank = 0, ranks = 0;
   layout map;
-  std::byte* own = nullptr;  // see call.hpp: the state is this rank's alone
-  std::byte* workspace[capacity] = {};
+  std::byte* own = nullptr;             // where the state is, which no peer reaches: as call::own
+  std::byte* workspace[capacity] = {};  // every rank's, as this rank reaches it
 };
 
-// In the rank's own workspace: what the host orders, and what the launches leave for each other and for the host.
+// In memory of the rank's own: what the host orders, and what the launches leave for each other and for the host.
 // The clock is the device's.
 struct trial_state {
   trial_plan plan;
@@ -108,7 +108,7 @@ template <class S>
 class sync_trial {
  public:
   XYL_FN sync_trial(S& s, const trial_order& o)
-      : s_(s), o_(o), own_(*at_own<trial_state>(o, o.map.trial_offset())) {}
+      : s_(s), o_(o), own_(*reinterpret_cast<trial_state*>(o.own + o.map.trial_offset())) {}
 
   XYL_FN void run() {
     s_.await_earlier();

@@ -333,11 +333,11 @@ TEST_F(planning, links_are_probed_where_there_are_several_gpus_and_nothing_is_ke
   EXPECT_TRUE(d.kept->from_cache);
   // Other GPUs of the machine are another matter.
   ranks.devices.pop_back(), ranks.hosts.pop_back();
-  in = ranks.input();
-  in.cache_folder = folder_;
-  EXPECT_EQ(decide_probe(in).order.run, 1u);
+  planning_input fewer = ranks.input();
+  fewer.cache_folder = folder_;
+  EXPECT_EQ(decide_probe(fewer).order.run, 1u);
   ranks.wishes.probe = probe_use::never;
-  d = decide_probe(in);
+  d = decide_probe(fewer);
   EXPECT_EQ(d.order.run, 0u);
   EXPECT_FALSE(d.kept);
 }

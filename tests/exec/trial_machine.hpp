@@ -34,6 +34,7 @@ class trial_machine {
     order.ranks = ranks();
     order.map = map_;
     for (int r = 0; r < ranks(); ++r) order.workspace[r] = memory_[static_cast<std::size_t>(r)].get();
+    order.own = order.workspace[rank];
     trial_block block(lanes_);
     auto& state = *reinterpret_cast<trial_state*>(order.workspace[rank] + map_.trial_offset());
     state.plan = plan;

@@ -192,6 +192,19 @@ void force(const std::string& name, bool fits) {
   if (m.comm->device() >= 0) all_reduce(*m.comm, true, what.c_str());
 }
 
+// Workspaces in host memory: other paths are allowed, and none needs the peers' device memory.
+void meet_in_host_memory() {
+  if (rank_ == 0) ::setenv("XYLEM_P2P", "0", 1);
+  made m = make();
+  ::unsetenv("XYLEM_P2P");
+  must(m.comm != nullptr, "XYLEM_P2P=0", m.why.text().c_str());
+  if (rank_ == 0) std::printf("in host memory: %.0f ms\n%s", m.seconds * 1e3, text_of(m.sync).c_str());
+  expect(m.comm->device() >= 0, "XYLEM_P2P=0: no device: %s", m.notes.c_str());
+  for (const char* path : {"flag-gpu", "ll128"})
+    expect(row(m, path).value("allowed", "yes") != "yes", "XYLEM_P2P=0: %s is allowed", path);
+  if (m.comm->device() >= 0) all_reduce(*m.comm, true, "XYLEM_P2P=0");
+}
+
 void run() {
   constexpr planted no = planted::none;
   made first = make();
@@ -222,6 +235,7 @@ void run() {
       {"ll loses bits", {planted::corrupt, no, no, no, no}, false, true, "", "every call begins with"},
   };
   for (const scenario& s : all) run_planted(s);
+  meet_in_host_memory();
 
   for (const char* path : {"ll", "flag", "flag-gpu", "fence"})
     for (const bool pdl : {false, true})
