@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include "comm/machine_facts.hpp"
 #include "os/machine.hpp"
@@ -71,14 +70,11 @@ probe_decision decide_probe(const planning_input& in) {
     // What is wrong with a file is said when the plan is made.
     if (!read_described_graph(in, machine).ok()) return out;
     out.key = topo::key_of(machine.g, machine.driver);
-    std::set<std::string> uuids;
-    for (const device_handle& h : in.devices) uuids.insert(uuid_text(h.uuid));
-    out.key.placement = "links between";
-    for (const std::string& uuid : uuids) out.key.placement += " " + uuid;
+    out.key.placement = "links";
     if (in.cache_folder && wanted == probe_use::automatic) {
       topo::probe_report kept;
       const std::string path = *in.cache_folder + "/" + topo::file_name_of(out.key, "probe");
-      if (topo::load_probe(path, out.key, kept, out.note)) {
+      if (topo::load_probe(path, out.key, kept, out.note) && kept.proves(gpus.names)) {
         out.kept = std::move(kept);
         return out;
       }

@@ -303,10 +303,19 @@ TEST_F(planning, links_are_probed_where_there_are_several_gpus_and_nothing_is_ke
   ASSERT_TRUE(d.kept);
   EXPECT_EQ(d.kept->pairs.size(), 56u);
   EXPECT_TRUE(d.kept->from_cache);
-  // Other GPUs of the machine are another matter.
+  // Some of them are covered, and are not what replaces it.
   ranks.devices.pop_back(), ranks.hosts.pop_back();
   in = ranks.input();
   in.cache_folder = folder_;
+  EXPECT_TRUE(decide_probe(in).kept);
+  topo::test::made_probe some(topo::test::switched({4, 4}, {0, 1}));
+  some.of_rank.resize(3);
+  ASSERT_TRUE(topo::store_probe(folder_, d.key, some.run()).ok());
+  EXPECT_TRUE(decide_probe(in).kept);
+  // More than what is kept are not.
+  ASSERT_EQ(std::remove((folder_ + "/" + topo::file_name_of(d.key, "probe")).c_str()), 0);
+  ASSERT_TRUE(topo::store_probe(folder_, d.key, some.run()).ok());
+  EXPECT_FALSE(decide_probe(in).kept);
   EXPECT_EQ(decide_probe(in).order.run, 1u);
   ranks.wishes.probe = probe_use::never;
   d = decide_probe(in);
