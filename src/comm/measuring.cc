@@ -71,7 +71,9 @@ probe_decision decide_probe(const planning_input& in) {
     if (!read_described_graph(in, machine).ok()) return out;
     out.key = topo::key_of(machine.g, machine.driver);
     out.key.placement = "links";
-    if (in.cache_folder && wanted == probe_use::automatic) {
+    // Without the driver's word neither it nor the GPUs would be told from others.
+    out.may_keep = in.cache_folder && !machine.driver.empty();
+    if (out.may_keep && wanted == probe_use::automatic) {
       topo::probe_report kept;
       const std::string path = *in.cache_folder + "/" + topo::file_name_of(out.key, "probe");
       if (topo::load_probe(path, out.key, kept, out.note) && kept.proves(gpus.names)) {

@@ -78,7 +78,8 @@ probed_gpus list_gpus(const planning_input& in);
 struct probe_decision {
   topo::probe_order order;  // run is 0: they are not
   std::optional<topo::probe_report> kept;
-  topo::tuning_key key;  // under which a report is kept
+  topo::tuning_key key;   // under which a report is kept
+  bool may_keep = false;  // where the machine is known well enough to be known again
   std::string note;
 };
 // Of `in`, nothing that comes after a probe is looked at.

@@ -37,6 +37,7 @@ struct made_ranks {
   made_ranks(const topo::graph& g, const std::vector<std::size_t>& gpu_of_rank)
       : machine([g](topo::machine_view& out) {
           out.g = g;
+          out.nvml.driver = "580.95";
           return result();
         }) {
     for (std::size_t gpu : gpu_of_rank) {
@@ -262,7 +263,7 @@ TEST_F(planning, what_was_measured_on_this_machine_wins_over_the_model) {
   made_ranks ranks = interleaved();
   planning_input in = ranks.input();
   in.cache_folder = folder_;
-  const topo::tuning_key key = tuning_key_of(in, topo::key_of(topo::test::switched({4, 4}, {0, 1}), ""));
+  const topo::tuning_key key = tuning_key_of(in, topo::key_of(topo::test::switched({4, 4}, {0, 1}), "580.95"));
   const std::string path = folder_ + "/" + topo::file_name_of(key);
   planned p;
   ASSERT_TRUE(make_choice(in, p).ok());
@@ -305,20 +306,20 @@ TEST_F(planning, links_are_probed_where_there_are_several_gpus_and_nothing_is_ke
   EXPECT_TRUE(d.kept->from_cache);
   // Some of them are covered, and are not what replaces it.
   ranks.devices.pop_back(), ranks.hosts.pop_back();
-  in = ranks.input();
-  in.cache_folder = folder_;
-  EXPECT_TRUE(decide_probe(in).kept);
+  planning_input fewer = ranks.input();
+  fewer.cache_folder = folder_;
+  EXPECT_TRUE(decide_probe(fewer).kept);
   topo::test::made_probe some(topo::test::switched({4, 4}, {0, 1}));
   some.of_rank.resize(3);
   ASSERT_TRUE(topo::store_probe(folder_, d.key, some.run()).ok());
-  EXPECT_TRUE(decide_probe(in).kept);
+  EXPECT_TRUE(decide_probe(fewer).kept);
   // More than what is kept are not.
   ASSERT_EQ(std::remove((folder_ + "/" + topo::file_name_of(d.key, "probe")).c_str()), 0);
   ASSERT_TRUE(topo::store_probe(folder_, d.key, some.run()).ok());
-  EXPECT_FALSE(decide_probe(in).kept);
-  EXPECT_EQ(decide_probe(in).order.run, 1u);
+  EXPECT_FALSE(decide_probe(fewer).kept);
+  EXPECT_EQ(decide_probe(fewer).order.run, 1u);
   ranks.wishes.probe = probe_use::never;
-  d = decide_probe(in);
+  d = decide_probe(fewer);
   EXPECT_EQ(d.order.run, 0u);
   EXPECT_FALSE(d.kept);
 }
@@ -374,7 +375,8 @@ TEST_F(planning, a_veto_of_the_probe_is_planned_around) {
   ASSERT_TRUE(make_choice(in, p).ok());
   EXPECT_TRUE(p.agreed.table.host_staged);
   unsigned staged = 0;
-  for (const json& link : description_of(p)["links"]) staged += link["class"] == "HOST";
+  const json d = description_of(p);
+  for (const json& link : d["links"]) staged += link["class"] == "HOST";
   EXPECT_EQ(staged, 1u);
   // Ranks that were kept off their devices still hear why.
   ranks.devices.clear();

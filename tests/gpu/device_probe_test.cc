@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 #include <mpi.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cstdarg>
 #include <cstdio>
