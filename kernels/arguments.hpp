@@ -6,6 +6,7 @@
 
 #include "base/parameters.hpp"
 #include "proto/call.hpp"
+#include "proto/sync_path.hpp"
 
 namespace xyl {
 
@@ -19,6 +20,7 @@ struct kernel_arguments {
   call<Capacity> what;
   control_block* host_control = nullptr;  // as the device reaches it
   launch_overlap overlap = launch_overlap::none;
+  flag_order flags = flag_order::release;
   std::uint64_t deadline_ns = 0;  // the longest wait
 };
 

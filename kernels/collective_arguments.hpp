@@ -5,6 +5,7 @@
 
 #include "exec/host_scale.hpp"
 #include "kernels/arguments.hpp"
+#include "proto/copied.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/transfer.hpp"
 
@@ -27,6 +28,17 @@ struct transfer_arguments : kernel_arguments<argument_capacity(0)> {
   transfer all[most];
 };
 static_assert(sizeof(transfer_arguments) <= 4096);  // what every driver passes to a kernel
+
+// Of what stands between copies; the call's input, output and count are the chunk's.
+struct copy_arguments : kernel_arguments<argument_capacity(0)> {
+  copy_step step;
+  copied_chunk chunk;
+  std::byte* landed = nullptr;  // the chunk's slot in this device's memory
+
+  XYL_FN copied_call call() const {
+    return {what.input, what.output, what.count, what.rank, what.ranks, what.map.copy_stride, {landed}};
+  }
+};
 
 struct scale_arguments {
   scaling by;

@@ -41,6 +41,11 @@ kernel choose_reduce_kernel(reduce_form form, xylDataType_t type, xylRedOp_t ope
   return family.any;
 }
 
+kernel choose_copied_kernel(xylDataType_t type) {
+  const int index = element_types::index_of(type);
+  return index < 0 ? kernel{} : reduces()[static_cast<std::size_t>(index)].copied;
+}
+
 kernel choose_move_kernel(move_form form, int ranks) {
   switch (form) {
     case move_form::packet:

@@ -10,6 +10,7 @@ namespace xyl {
 
 struct reduce_families {
   kernel_family packet, direct, two_phase;
+  kernel copied;  // waits for nobody
 };
 template <class T>
 reduce_families reduce_kernels();  // kernels/reduce_*.cu
@@ -19,11 +20,17 @@ struct move_kernels {
   kernel exchange, spread_broadcast, transfer;
 };
 move_kernels movement_kernels();  // kernels/movement.cu
+// The step is one block, the other waits for nobody.
+struct copy_kernels {
+  kernel step, deliver;
+};
+copy_kernels copying_kernels();   // kernels/copied.cu
 kernel scaling_kernel(int type);  // kernels/scale.cu; an element type
 
 // function is null for a type that does not exist. operation: what is combined with.
 kernel choose_reduce_kernel(reduce_form form, xylDataType_t type, xylRedOp_t operation, int ranks);
 kernel choose_move_kernel(move_form form, int ranks);
+kernel choose_copied_kernel(xylDataType_t type);
 
 // Those of this table that wait for peers, once each.
 std::span<const kernel> all_collective_kernels();

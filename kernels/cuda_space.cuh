@@ -3,14 +3,15 @@
 // The execution space of src/proto/space.hpp for a CUDA block: a lane is a thread. Everything that is particular to
 // the machine's memory is in this file and nowhere else.
 //
-// Memory that peers write lies in device memory, of this GPU or mapped from another one or another process, so
-// every access that synchronises has system scope. Bulk data moves with ordinary loads and stores: a flag's release
-// and acquire, joined with the barrier of the block, orders them, and an acquire makes the multiprocessor forget
-// what its first-level cache held. Never is such memory read through the non-coherent path; nothing here is
+// Memory that peers write lies in device memory, of this GPU or mapped from another one or another process, or,
+// where GPUs cannot reach each other, in pinned host memory; so every access that synchronises has system scope.
+// What this rank alone uses lies in device memory always. Bulk data moves with ordinary loads and stores: a flag's
+// release and acquire, joined with the barrier of the block, orders them, and an acquire makes the multiprocessor
+// forget what its first-level cache held. Never is such memory read through the non-coherent path; nothing here is
 // __restrict__.
 //
-// Kernels never trap and never wait for ever. A wait that goes on looks at the poison word in this rank's device
-// memory every `polls_per_look` polls; that costs nothing worth mentioning. Host memory is a trip over PCIe, so
+// Kernels never trap and never wait for ever. A wait that goes on looks at the poison word in this rank's
+// workspace every `polls_per_look` polls; that costs nothing worth mentioning. Host memory is a trip over PCIe, so
 // only one lane of a block at a time looks there, every 20 us after the first 100.
 #pragma once
 
@@ -25,6 +26,7 @@ namespace xyl {
 
 // What the lanes of a block share; in shared memory.
 struct block_state {
+  unsigned is_last;                   // of last_out()
   unsigned passed_on;                 // 1 once a lane took it upon itself to tell the host about poison
   unsigned long long next_host_look;  // time from which host memory may be looked at again
 };
@@ -44,6 +46,10 @@ struct wrong {
     return *reinterpret_cast<control_block*>(given.what.workspace[rank]);
   }
   __device__ __forceinline__ control_block& control() const { return control(given.what.rank); }
+  // The turn and the recorder are in this one, and what is known here of poison: a launch begins with it.
+  __device__ __forceinline__ control_block& own() const {
+    return *reinterpret_cast<control_block*>(given.what.own);
+  }
 
   // A wait goes on since `since` (0: this is its first look). Returns since when, or `over` if it has to stop.
   static __device__ __noinline__ std::uint64_t look(const wrong self, std::uint64_t since, waiting w,
@@ -63,6 +69,7 @@ struct wrong {
     if (poison::concerns(aborted, self.epoch, true)) {
       // From the host alone; the other blocks and the launches behind this one see it here.
       poison_word(&self.control().poisoned.word, aborted);
+      poison_word(&self.own().poisoned.word, aborted);
       return over;
     }
     if (now - since < self.given.deadline_ns) return since;
@@ -70,10 +77,11 @@ struct wrong {
     return over;
   }
 
-  // Poison that a peer wrote into device memory becomes visible to this rank's host. What the host knows already
-  // stays.
+  // Poison that a peer wrote into this rank's workspace becomes visible to its host, and to its launches. What the
+  // host knows already stays.
   static __device__ __noinline__ void pass_on(const wrong self, std::uint64_t poisoned) {
     if (atomicExch(&self.state.passed_on, 1u) != 0) return;  // one lane is enough
+    poison_word(&self.own().poisoned.word, poisoned);
     poison_word(&self.given.host_control->poisoned.word, poisoned);
   }
 
@@ -89,7 +97,7 @@ struct wrong {
   // The first of this rank to come here tells the host why, then everybody that.
   static __device__ __noinline__ void give_up(const wrong self, xylResult_t code, waiting w, std::uint64_t wanted,
                                               std::uint64_t seen) {
-    if (atomicCAS(&self.control().call.recorder, 0u, 1u) != 0) return;
+    if (atomicCAS(&self.own().call.recorder, 0u, 1u) != 0) return;
     volatile give_up_record& record = self.given.host_control->gave_up.record;
     record.state = 1;
     record.code = code;
@@ -98,14 +106,16 @@ struct wrong {
     record.wanted = wanted;
     record.seen = seen;
     record.epoch = self.epoch;
-    std::uint64_t packed[4];
+    constexpr int words = sizeof(record.call) / sizeof(std::uint64_t);
+    std::uint64_t packed[words];
     memcpy(packed, &self.given.what.record, sizeof packed);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) record.call[i] = packed[i];
+    for (int i = 0; i < words; ++i) record.call[i] = packed[i];
     // Release: the host that reads 2 with acquire order reads the fields above. The poison comes after that, so a
     // host that finds it finds the record complete.
     machine::store_release(&record.state, 2u);
     const std::uint64_t poisoned = poison::pack(code, w.peer, self.epoch, true);
+    poison_word(&self.own().poisoned.word, poisoned);
     poison_word(&self.given.host_control->poisoned.word, poisoned);
 #pragma unroll 1
     for (int i = 0; i < self.given.what.ranks; ++i) poison_word(&self.control(i).poisoned.word, poisoned);
@@ -146,8 +156,8 @@ class cuda_space {
   __device__ __forceinline__ void begin_early() {
     machine::fetch_arguments(given_, 0, sizeof given_);
     machine::await_earlier_launches();
-    word_ = machine::load_turn(&control().call.turn);
-    poisoned_ = machine::load_relaxed(&control().poisoned.word);
+    word_ = machine::load_turn(&faults().own().call.turn);
+    poisoned_ = machine::load_relaxed(&faults().own().poisoned.word);
     epoch_ = turn::epoch(word_);
     if (threadIdx.x == 0) {
       state_.passed_on = 0;
@@ -157,19 +167,19 @@ class cuda_space {
 
   // Neither: launches of pairs do not take turns. The turn word stands still while no collective runs beside this.
   __device__ __forceinline__ bool begin_pair() {
-    epoch_ = poison::epoch_of_pairs(turn::epoch(machine::load_turn(&control().call.turn)));
+    epoch_ = poison::epoch_of_pairs(turn::epoch(machine::load_turn(&faults().own().call.turn)));
     if (threadIdx.x == 0) {
       state_.passed_on = 0;
       state_.next_host_look = 0;
     }
-    return __syncthreads_or(machine::load_relaxed(&control().poisoned.word) != 0) == 0;
+    return __syncthreads_or(machine::load_relaxed(&faults().own().poisoned.word) != 0) == 0;
   }
 
   // The second: the block enters, and its lanes agree.
   __device__ __forceinline__ bool join() {
     const bool is_poisoned = poison::concerns(poisoned_, epoch_, true);
     const bool ends_here = __syncthreads_or(is_poisoned || turn::is_busy(word_)) != 0;
-    if (threadIdx.x == 0) machine::add_turn(&control().call.turn, turn::enter_weight(blockIdx.x, gridDim.x));
+    if (threadIdx.x == 0) machine::add_turn(&faults().own().call.turn, turn::enter_weight(blockIdx.x, gridDim.x));
     if (!ends_here) [[likely]]
       return true;
     if (is_poisoned)
@@ -195,20 +205,22 @@ class cuda_space {
 
   // Nobody waits for this: the next launch begins when this one's memory operations are done.
   __device__ __forceinline__ void leave() {
-    if (threadIdx.x == 0) machine::add_turn(&control().call.turn, turn::leave_weight);
+    if (threadIdx.x == 0) machine::add_turn(&faults().own().call.turn, turn::leave_weight);
   }
 
-  // Release: what this lane wrote, and what it knows of through the block's barrier, is visible to whoever
-  // acquires.
-  __device__ __forceinline__ void post(flag* f, epoch_t e) { machine::store_release(&f->epoch, e); }
+  // Release, by whatever order of flags: what this lane wrote, and what it knows of through the block's barrier, is
+  // visible to whoever acquires.
+  __device__ __forceinline__ void post(flag* f, epoch_t e) { machine::post_flag(given_.flags, &f->epoch, e); }
 
   __device__ __forceinline__ bool await(const flag* f, epoch_t e, waiting w) {
     patience p;
     for (;;) {
       // Acquire: the peer's data, written before it posted, is read after this.
-      const epoch_t seen = machine::load_acquire(&f->epoch);
-      if (seen >= e) [[likely]]
+      const epoch_t seen = machine::look_at_flag(given_.flags, &f->epoch);
+      if (seen >= e) [[likely]] {
+        machine::flag_was_seen(given_.flags);
         return true;
+      }
       if (is_over(p, w, e, seen)) return false;
     }
   }
@@ -232,6 +244,37 @@ class cuda_space {
                                                      std::uint64_t (&data)[N], waiting w, int source,
                                                      std::uint64_t fingerprint) {
     return poll<N, true>(lines, packet, data, w, source, fingerprint);
+  }
+
+  // Release at system scope: what earlier launches of this device wrote happens before this one, and is visible to
+  // whoever hears of it. Nothing of this launch is waited for, since its blocks have written nothing yet.
+  __device__ __forceinline__ void announce(line* l, std::uint64_t data, std::uint32_t packet) {
+    machine::fence_system();
+    put(l, data, packet);
+  }
+
+  // Relaxed polls, then an acquire of a word that they found: it reads what announce() wrote (the line stays as it is
+  // until this call is over), so that what came before that is visible to this lane, and by the block's barrier to
+  // the others.
+  template <int N>
+  __device__ __forceinline__ bool hear(const line* const (&lines)[N], std::uint32_t packet,
+                                       std::uint64_t (&data)[N], waiting w) {
+    if (!get_all<N>(lines, packet, data, w)) return false;
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      if (lines[i] != nullptr) (void)machine::load_acquire(&lines[i]->word[1]);
+    return true;
+  }
+
+  // A count of this device alone: release and acquire at its scope join what all blocks of the launch have read and
+  // written to the one that goes on, and what that one then releases at system scope releases all of it.
+  __device__ __forceinline__ bool last_out() {
+    __syncthreads();
+    if (gridDim.x == 1) return true;
+    if (threadIdx.x == 0)
+      state_.is_last = machine::count_in(&control().call.arrived, gridDim.x - 1) == gridDim.x - 1;
+    __syncthreads();
+    return state_.is_last != 0;
   }
 
   __device__ __forceinline__ void refuse(waiting w, std::uint64_t wanted, std::uint64_t seen) {

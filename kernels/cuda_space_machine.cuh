@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "proto/space.hpp"
+#include "proto/sync_path.hpp"
 
 namespace xyl::machine {
 
@@ -28,6 +29,40 @@ __device__ __forceinline__ std::uint64_t load_relaxed(const std::uint64_t* from)
   std::uint64_t value;
   asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
   return value;
+}
+// Flags, in the way that all ranks have agreed on; a block takes one branch of each. Fenced, the fence before the
+// store and the one after the last load do what release and acquire do; the loads in between may find nothing.
+__device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+__device__ __forceinline__ void post_flag(flag_order how, std::uint64_t* to, std::uint64_t value) {
+  if (how == flag_order::release) {
+    store_release(to, value);
+  } else if (how == flag_order::device_release) {
+    // Between ranks of one GPU: what orders for all of it orders for all of them.
+    asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+  } else {
+    fence_system();
+    store_relaxed(to, value);
+  }
+}
+__device__ __forceinline__ std::uint64_t look_at_flag(flag_order how, const std::uint64_t* from) {
+  if (how == flag_order::release) return load_acquire(from);
+  if (how != flag_order::device_release) return load_relaxed(from);
+  std::uint64_t value;
+  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+}
+// After the look that found what was wanted.
+__device__ __forceinline__ void flag_was_seen(flag_order how) {
+  if (how == flag_order::fenced) fence_system();
+}
+// Counts from 0 to `most` and begins again; returns what it was.
+__device__ __forceinline__ std::uint32_t count_in(std::uint32_t* counter, std::uint32_t most) {
+  std::uint32_t before;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "l"(counter), "r"(most)
+               : "memory");
+  return before;
 }
 // Both words in one access; each is whole, and no order between them is relied on.
 __device__ __forceinline__ void store_line(line* to, std::uint64_t first, std::uint64_t second) {

@@ -161,7 +161,7 @@ class fused_space : public cuda_space<Capacity> {
     const auto& c = given_.what;
     const std::uint32_t e = packet_epoch(base::epoch());
     const unsigned slot = c.map.slot(base::epoch());
-    const auto line_of = [&](unsigned g) { return at<line>(c, c.rank, c.map.team_offset(slot, row, set, g)); };
+    const auto line_of = [&](unsigned g) { return at_own<line>(c, c.map.team_offset(slot, row, set, g)); };
     // Where a lane has failed its group is not told, and the team ends by the poison.
     if (__all_sync(~0u, good))
       for_each_group<J>(t, [&](int j, unsigned g) {

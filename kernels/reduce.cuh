@@ -46,6 +46,19 @@ __global__ void __launch_bounds__(Protocol::lanes(Ranks), 2)
   }
 }
 
+// The sum between copies. Any number of ranks and any operation: memory is what it waits for.
+inline constexpr unsigned copied_lanes = 256;
+
+template <class T>
+__global__ void __launch_bounds__(copied_lanes) reduce_copied_kernel(const __grid_constant__ copy_arguments given) {
+  __shared__ block_state state;
+  cuda_space space(given, state);
+  if (!space.begin_pair()) return;
+  const call_record& record = given.what.record;
+  const std::uint32_t divisor = record.operation == xylAvg ? static_cast<std::uint32_t>(given.what.ranks) : 1;
+  reduce_copied(space, given.call(), any_reduction<T>{record.operation, divisor}, given.chunk);
+}
+
 template <class Protocol, class T, int Ranks>
 kernel reduce_handle() {
   return {reinterpret_cast<const void*>(reduce_kernel<Protocol, T, Ranks>), Protocol::lanes(Ranks),
@@ -65,8 +78,10 @@ kernel_family reduce_family() {
 template <class T>
 reduce_families reduce_kernels() {
   constexpr bool fixed = has_fixed_ranks<T>;
-  return {reduce_family<packet_reduce_protocol, T, fixed>(), reduce_family<direct_reduce_protocol, T, fixed>(),
-          reduce_family<two_phase_reduce_protocol, T, false>()};
+  return {reduce_family<packet_reduce_protocol, T, fixed>(),
+          reduce_family<direct_reduce_protocol, T, fixed>(),
+          reduce_family<two_phase_reduce_protocol, T, false>(),
+          {reinterpret_cast<const void*>(reduce_copied_kernel<T>), copied_lanes, argument_capacity(0)}};
 }
 
 }  // namespace xyl

@@ -54,6 +54,21 @@ bool store_algorithm(std::string_view text, parameters& out) {
   return true;
 }
 
+// The paths are the names of proto/sync_path.hpp in its order.
+bool store_sync(std::string_view text, parameters& out) {
+  constexpr const char* names[] = {"ll", "ll128", "flag", "flag-gpu", "fence"};
+  constexpr std::string_view suffix = "+pdl";
+  out.forced_sync.reset();
+  out.list_sync = equal_ignoring_case(text, "list");
+  if (out.list_sync || equal_ignoring_case(text, "auto")) return true;
+  out.forced_sync_overlaps =
+      text.size() > suffix.size() && equal_ignoring_case(text.substr(text.size() - suffix.size()), suffix);
+  if (out.forced_sync_overlaps) text.remove_suffix(suffix.size());
+  const std::optional<int> at = position(text, names);
+  if (at) out.forced_sync = static_cast<sync_path>(*at);
+  return at.has_value();
+}
+
 bool store_size(std::string_view text, std::optional<std::uint64_t>& out) {
   const std::optional<std::uint64_t> bytes = parse_size(text);
   if (!bytes || *bytes > largest_size) return false;
@@ -127,6 +142,14 @@ constexpr parameter_info table[] = {
      [](std::string_view text, parameters& out) {
        return store_choice(text, std::array{"auto", "never"}, [&](int at) { out.use_gpu = at == 0; });
      }},
+    {"XYLEM_P2P", "choice", "auto", "", "auto, 0 or 1",
+     "Whether GPUs write straight into each other's memory: auto: where every one can, else all meet in host "
+     "memory; "
+     "0: in host memory; 1: straight, or device memory cannot be used.",
+     [](std::string_view text, parameters& out) {
+       return store_choice(text, std::array{"auto", "0", "1"},
+                           [&](int at) { out.peer_to_peer = static_cast<peer_to_peer_use>(at); });
+     }},
     {"XYLEM_PACKET_BYTES", "size", "chosen by the library", "bytes", size_allowed,
      "Messages up to this size use the packet algorithm.",
      [](std::string_view text, parameters& out) { return store_size(text, out.packet_bytes); }},
@@ -137,18 +160,28 @@ constexpr parameter_info table[] = {
      "Fused allreduces of this size or more (tokens x hidden, in bytes) on a GPU make the norms in a second "
      "launch.",
      [](std::string_view text, parameters& out) { return store_size(text, out.two_step_bytes); }},
+    {"XYLEM_COPY_ENGINE_BYTES", "size", "chosen by the library", "bytes", size_allowed,
+     "Allreduces on GPUs from this size on are moved by the GPUs' copy engines, which leaves multiprocessors free.",
+     [](std::string_view text, parameters& out) { return store_size(text, out.copy_engine_bytes); }},
     {"XYLEM_MAX_BLOCKS", "count", "chosen by occupancy", "blocks", "a whole number from 1 to 64",
      "The most thread blocks that a kernel is launched with.", store_max_blocks},
     {"XYLEM_OVERLAP", "choice", "auto", "", "auto, none, late or early",
      "When a kernel lets the next launch of its stream be scheduled (programmatic dependent launch): none: at its "
-     "end; "
-     "late: once it has heard of every peer; early: once it has sent; auto: early where every rank has a GPU of "
-     "its "
-     "own, else late.",
+     "end; late: once it has heard of every peer; early: once it has sent; auto: early where every rank has a GPU "
+     "of "
+     "its own, else late, where a self-test shows a gain, else none.",
      [](std::string_view text, parameters& out) {
        return store_choice(text, std::array{"auto", "none", "late", "early"},
                            [&](int at) { out.overlap = static_cast<launch_overlap>(at); });
      }},
+    {"XYLEM_SYNC", "choice", "auto", "",
+     "auto, list, or ll, ll128, flag, flag-gpu or fence, each also with +pdl behind",
+     "How ranks on devices synchronise, instead of the path that is best by its self-test: ll uses packets where "
+     "they "
+     "are the choice for a size, a flag's name never; without +pdl launches do not overlap. list prints the table "
+     "of "
+     "paths and chooses as auto does.",
+     store_sync},
     {"XYLEM_DETERMINISTIC", "switch", "0", "", "0 or 1",
      "1 allows only algorithms that add in rank order, so that results do not depend on message size or machine.",
      [](std::string_view text, parameters& out) {
@@ -167,6 +200,17 @@ constexpr parameter_info table[] = {
      [](std::string_view text, parameters& out) {
        return store_choice(text, std::array{"auto", "always", "never"},
                            [&](int at) { out.single_copy = static_cast<single_copy_use>(at); });
+     }},
+    {"XYLEM_PULL", "choice", "auto", "", "auto, never, oneshot, twoshot or staged",
+     "Whether registered buffers are read and written in place, and how an allreduce does it; auto: from a size on "
+     "where that is faster, unless XYLEM_ALGO says how; oneshot: every rank reads all inputs (where they are not "
+     "the "
+     "outputs); twoshot: every rank reduces a share; staged: as auto, and an allreduce of other device memory in "
+     "two "
+     "shots reads copies of the inputs.",
+     [](std::string_view text, parameters& out) {
+       return store_choice(text, std::array{"auto", "never", "oneshot", "twoshot", "staged"},
+                           [&](int at) { out.pull = static_cast<pull_use>(at); });
      }},
     {"XYLEM_CONNECT_TIMEOUT", "seconds", "10", "seconds", "seconds from 0.01 to 86400, without a suffix",
      "How long a rank tries to reach the process that made the unique id, where no machine refuses it.",
@@ -273,6 +317,17 @@ result read_parameters(const char* const* environment, parameters& out) {
     add_problem(
         "XYLEM_ALGO is \"ring\", which XYLEM_DETERMINISTIC=1 rules out; allowed: auto, packet, oneshot, twoshot or "
         "twoshotpacket");
+  // See proto/sync_path.hpp and proto/algorithm.hpp.
+  constexpr auto first_flag = static_cast<sync_path>(2);
+  constexpr algorithm packets[] = {static_cast<algorithm>(0), static_cast<algorithm>(4)};
+  if (read.forced_sync && *read.forced_sync >= first_flag && read.forced_algorithm &&
+      std::find(std::begin(packets), std::end(packets), *read.forced_algorithm) != std::end(packets))
+    add_problem("XYLEM_ALGO asks for packets, and XYLEM_SYNC for flags; unset one, or let XYLEM_SYNC be ll");
+  if (read.forced_sync && read.overlap != launch_overlap::automatic &&
+      (read.overlap != launch_overlap::none) != read.forced_sync_overlaps)
+    add_problem(read.forced_sync_overlaps
+                    ? "XYLEM_SYNC asks for an overlap (+pdl), and XYLEM_OVERLAP is none; unset one"
+                    : "XYLEM_OVERLAP asks for an overlap, and XYLEM_SYNC for a path without +pdl; unset one");
   if (!problems.empty()) return {xylInvalidUsage, std::move(problems)};
   out = read;
   return {};

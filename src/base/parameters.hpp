@@ -18,6 +18,8 @@ namespace xyl {
 
 // Defined in proto/algorithm.hpp, a floor above; an opaque declaration makes it a complete type here.
 enum class algorithm : std::uint8_t;
+// The same in proto/sync_path.hpp.
+enum class sync_path : std::uint8_t;
 
 // The most capable instructions that host reductions may use.
 enum class instruction_set : std::uint8_t { automatic, baseline, avx2, avx512 };
@@ -30,6 +32,11 @@ enum class launch_overlap : std::uint8_t { automatic, none, late, early };
 // none.
 enum class single_copy_use : std::uint8_t { automatic, always, never };
 
+// Whether, and how, ranks read each other's buffers where they lie.
+enum class pull_use : std::uint8_t { automatic, never, one_shot, two_shot, staged };
+// Whether GPUs write into each other's memory: where all of them can, not at all (they meet in host memory), or,
+// else an error, all of them.
+enum class peer_to_peer_use : std::uint8_t { automatic, never, always };
 // Whether links between GPUs are proven and measured at the start: where several GPUs are in use and nothing is
 // kept of an earlier time, always, or never.
 enum class probe_use : std::uint8_t { automatic, always, never };
@@ -44,13 +51,19 @@ struct parameters {
   std::int64_t timeout_warning_ns = 10'000'000'000;  // 0: never
   std::optional<algorithm> forced_algorithm;
   bool use_gpu = true;
+  peer_to_peer_use peer_to_peer = peer_to_peer_use::automatic;
   std::optional<std::uint64_t> packet_bytes;
   std::optional<std::uint64_t> two_step_bytes;
   std::optional<std::uint64_t> one_shot_bytes;
+  std::optional<std::uint64_t> copy_engine_bytes;  // 0: never
   std::optional<int> max_blocks;
   launch_overlap overlap = launch_overlap::automatic;
+  std::optional<sync_path> forced_sync;
+  bool forced_sync_overlaps = false;  // it was named with +pdl
+  bool list_sync = false;
   bool deterministic = false;
   single_copy_use single_copy = single_copy_use::automatic;
+  pull_use pull = pull_use::automatic;
   instruction_set host_instructions = instruction_set::automatic;
   std::int64_t connect_timeout_ns = 10'000'000'000;
   std::string socket_interfaces;  // empty: all

@@ -72,6 +72,7 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
   const int t = element_types::index_of(r.type), o = reduction_operations::index_of(op.combining);
   const host_reduction ranged{element_bytes, reductions_->function[t][o], op.divisor};
   const std::uint64_t bytes = r.count * element_bytes;
+  if (const auto form = pull_form_for(c.record, bytes); form && !op.scale) return pull_on_host(*form, r, &ranged);
   const bool scatters = r.what == collective::reduce_scatter;
   algorithm how = selection_.choose(selection_.host, bytes);
   // A tiny contribution travels beside its header; packets are for everybody's result, rings too.
@@ -124,6 +125,7 @@ result communicator::move_host(const request& r) {
   host_call& c = host_call_;
   begin_host_call(r, 0);
   const unsigned element_bytes = facts_of(r.type)->bytes;
+  if (const auto form = pull_form_for(c.record, r.count * element_bytes)) return pull_on_host(*form, r, nullptr);
   movement m = movement_of(r, r.count * element_bytes);
   const bool one_way = m.from != movement::everyone || m.to != movement::everyone;
   if (m.bytes >= (one_way ? selection_.one_way_single_copy_bytes : selection_.single_copy_bytes))
@@ -145,6 +147,27 @@ result communicator::move_host(const request& r) {
     if (!good) return leave_host_call();
     done += elements;
   } while (done < r.count);
+  return {};
+}
+
+// On registered buffers.
+result communicator::pull_on_host(pull_form form, const request& r, const host_reduction* ranged) {
+  pull_call<host_capacity>& c = host_call_;
+  const unsigned element_bytes = facts_of(r.type)->bytes;
+  const std::uint64_t all = r.count * element_bytes;
+  const std::uint64_t step = form == pull_form::gathered ? gathered_pull_bytes(c.map) : all;
+  for (std::uint64_t done = 0; done < all; done += step) {
+    c.count = std::min(step, all - done) / element_bytes;
+    point_at_windows(c, r, done);
+    bool good = false;
+    if (ranged != nullptr) {
+      const default_arithmetic whatever_the_caller_has_set;
+      good = pull_reduce(*space_, c, *ranged, form);
+    } else {
+      good = pull_exchange(*space_, c, movement_of(r, all));
+    }
+    if (!good) return leave_host_call();
+  }
   return {};
 }
 

@@ -8,13 +8,14 @@
 
 #include "comm/communicator.hpp"
 #include "exec/dispatch.hpp"
+#include "proto/copied.hpp"
 
 namespace xyl {
 
 namespace {
 
-// Where all ranks share one GPU, a piece that all get is written once and read from there: as many reads as when it
-// is pushed, but fewer writes.
+// Where all ranks share one GPU, or meet in host memory, a piece that all get is written once and read from there:
+// as many reads as when it is pushed, but fewer writes.
 constexpr std::uint64_t pull_bytes = 64 << 10;
 // Bytes of a message between two ranks that make one more block worth while.
 constexpr std::uint64_t transfer_bytes_per_block = 8 << 10;
@@ -32,12 +33,18 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   const layout& map = device_->map();
   const unsigned element_bytes = facts_of(r.type)->bytes;
   const std::uint64_t bytes = r.count * element_bytes;
+  if (const auto form = pull_form_for(record, bytes); form && !op.scale) return pull_on_device(*form, r, record);
   const bool scatters = r.what == collective::reduce_scatter;
+  if (r.what == collective::all_reduce && !op.scale && bytes >= selection_.copy_engine_bytes)
+    return all_reduce_by_copies(r, element_bytes, record);
   algorithm how = selection_.choose(selection_.device, bytes);
   // A ring is for everybody's result; a block for each rank is two-shot's first half.
   if (r.what != collective::all_reduce) how = selection::without_ring(how);
   if (scatters && how == algorithm::two_shot) how = algorithm::one_shot;
   if (r.what != collective::all_reduce && how == algorithm::two_shot_packet) how = algorithm::packet;
+  if (r.what == collective::all_reduce && how == algorithm::two_shot && !op.scale && ranks_ > 1 &&
+      bytes >= selection_.device.staged_pull_bytes)
+    return pull_on_device(pull_form::staged, r, record);
   std::uint64_t step = chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes);
   const int pieces = scatters ? ranks_ : 1;
   if (op.scale)
@@ -68,19 +75,30 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   return {};
 }
 
+// Longer messages than chunks can be counted in one launch are cut.
+result communicator::all_reduce_by_copies(const request& r, unsigned element_bytes, const call_record& record) {
+  const std::uint64_t most = copy_step::most_chunks * copied_message::least_chunk / element_bytes;
+  for (std::uint64_t done = 0; done < r.count; done += most)
+    XYL_TRY(device_->all_reduce_by_copies(static_cast<const std::byte*>(r.send) + done * element_bytes,
+                                          static_cast<std::byte*>(r.recv) + done * element_bytes,
+                                          std::min(most, r.count - done), record, r.stream));
+  return {};
+}
+
 result communicator::move_device(const request& r) {
   const call_record record = record_of(r, 0, true);
   if (waits_->out_of_service()) return explain(record);
   const layout& map = device_->map();
   const unsigned element_bytes = facts_of(r.type)->bytes;
   const std::uint64_t bytes = r.count * element_bytes;
+  if (const auto form = pull_form_for(record, bytes)) return pull_on_device(*form, r, record);
   device_move how{move_form::direct, 1, movement_of(r, bytes)};
   const algorithm like = selection::without_ring(selection_.choose(selection_.device, bytes));
   std::uint64_t room = map.bulk_stride;
   if (uses_packets(like) || r.what == collective::barrier) {
     how.form = move_form::packet;
     room = map.packet_capacity();
-  } else if (selection_.forced == selection::automatic && on_one_gpu_ && bytes >= pull_bytes &&
+  } else if (selection_.forced == selection::automatic && (on_one_gpu_ || is_staged_) && bytes >= pull_bytes &&
              how.what.input_stride == 0 && how.what.to == movement::everyone) {
     how.form = move_form::pull;
   } else if (r.what == collective::broadcast && like == algorithm::two_shot && ranks_ > 2) {
@@ -98,6 +116,29 @@ result communicator::move_device(const request& r) {
                           static_cast<std::byte*>(r.recv) + done * element_bytes, record, r.stream));
     done += chunk;
   } while (done < r.count);
+  return {};
+}
+
+// On registered buffers, in one launch but where data passes through workspaces; or on others.
+result communicator::pull_on_device(pull_form form, const request& r, const call_record& record) {
+  pull_call<device_capacity> c;
+  c.record = record;
+  const unsigned element_bytes = facts_of(r.type)->bytes;
+  const std::uint64_t all = r.count * element_bytes;
+  const std::uint64_t step = form == pull_form::gathered ? gathered_pull_bytes(device_->map())
+                             : form == pull_form::staged
+                                 ? staged_pull_bytes(device_->map(), selection_.device.chunk_bytes)
+                                 : all;
+  for (std::uint64_t done = 0; done < all; done += step) {
+    const std::uint64_t bytes = std::min(step, all - done);
+    c.count = bytes / element_bytes;
+    point_at_windows(c, r, done);
+    const unsigned blocks = selection_.pull_blocks_for(form, bytes);
+    if (is_reduction(r.what))
+      XYL_TRY(device_->pull_reduce(form, blocks, c, r.stream));
+    else
+      XYL_TRY(device_->pull_move(blocks, movement_of(r, bytes), c, r.stream));
+  }
   return {};
 }
 

@@ -136,8 +136,12 @@ communicator::~communicator() {
     // Work that waits for a dead peer ends by itself; see cuda_space.
     if (result drained = device_->drain(); !drained.ok())
       log_line(log_level::warn, rank_, "destroy: %s", drained.text().c_str());
+    for (const std::unique_ptr<window>& w : windows_.all())
+      if (w) close_window(*w);
     device_->disconnect();
   }
+  // Told before this process can end: nobody is to take that for a death.
+  if (staging_) staging_->depart();
   if (peers_) retire(std::move(peers_), std::move(device_));
 }
 
@@ -150,6 +154,7 @@ call_record communicator::record_of(const request& r, int operation, bool device
   record.root = static_cast<std::uint32_t>(r.root);
   record.count = r.count;
   record.selection = selection_hash_;
+  find_places(r, record);
   return record;
 }
 

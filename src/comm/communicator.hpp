@@ -20,6 +20,8 @@
 #include "comm/planning.hpp"
 #include "comm/request.hpp"
 #include "comm/selection.hpp"
+#include "comm/sync_paths.hpp"
+#include "comm/windows.hpp"
 #include "exec/device_memory_check.hpp"
 #include "exec/device_side.hpp"
 #include "exec/host_packet.hpp"
@@ -27,11 +29,20 @@
 #include "peer/peer_group.hpp"
 #include "peer/reading_proof.hpp"
 #include "proto/fused_work.hpp"
+#include "proto/pull.hpp"
 #include "xylem/xylem_fused.h"
 
 namespace xyl {
 
 struct fused_request;
+struct window_offer;
+
+// What ranks tell each other before they make a device half.
+struct device_wish {
+  std::int32_t device;        // a CUDA device, or -1
+  std::int32_t peer_to_peer;  // peer_to_peer_use
+  std::int32_t copies;        // 1: copy engines are to move long messages wherever workspaces lie
+};
 
 class communicator {
  public:
@@ -64,6 +75,9 @@ class communicator {
   // Collective: `out` is the communicator of the ranks with this color, in the order of their keys; none for a
   // negative color. stop: ends the initialisation of the new one; may be null.
   result split(int color, int key, const interruption* stop, std::unique_ptr<communicator>& out);
+  // Both collective; see xylCommRegister.
+  result register_window(void* buffer, std::size_t bytes, std::uint64_t& handle);
+  result deregister_window(std::uint64_t handle);
   // Waits until this rank's work on streams is done.
   result finalize();
   void abort();
@@ -90,9 +104,12 @@ class communicator {
   result choose_polls();
   result connect_host(const layout& map);
   result connect_device(std::optional<int> wanted);
+  result try_device(bool staged, result& verdict);
+  result make_staging();
   result find_out_about_reading();
   result probe_host_memory();
   // See communicator_plan.cc.
+  result settle_sync_paths(bool is_shared, result& agreed);
   result agree_on_selection();
   result agree_once(bool& measure);
   planning_input planning_facts();
@@ -107,13 +124,28 @@ class communicator {
   result measure_thresholds(topo::tuning& out);
   result time_calls(const request& r, int calls, std::int64_t& ns);
 
+  // See communicator_windows.cc.
+  result meet_for_window(collective what, std::uint64_t number);
+  result offer_window(void* buffer, std::size_t bytes, window& made, window_offer& mine);
+  result import_window(std::span<const window_offer> offers, window& made);
+  result exchange_reports(const result& mine, std::span<report> all);
+  void close_window(window& w);
+  // In-place use of registered buffers: what is said of it in the call's record, and what follows from that.
+  void find_places(const request& r, call_record& record) const;
+  std::optional<pull_form> pull_form_for(const call_record& record, std::uint64_t bytes) const;
+  template <int Capacity>
+  void point_at_windows(pull_call<Capacity>& c, const request& r, std::uint64_t done) const;
+
   void begin_host_call(const request& r, int operation);
+  result pull_on_host(pull_form form, const request& r, const host_reduction* ranged);
+  result pull_on_device(pull_form form, const request& r, const call_record& record);
   result reduce_host(const request& r, const chosen_operation& op);
   result move_host(const request& r);
   result move_host_directly(const request& r, movement m);
   const std::byte* scaled(const chosen_operation& op, const std::byte* input, std::uint64_t stride, int pieces,
                           std::uint64_t elements);
   result reduce_device(const request& r, const chosen_operation& op);
+  result all_reduce_by_copies(const request& r, unsigned element_bytes, const call_record& record);
   result move_device(const request& r);
   result transfer_host(std::span<const request> all);
   transfer host_transfer_of(const request& r, const call_record& record) const;
@@ -146,7 +178,7 @@ class communicator {
   std::uint64_t selection_hash_ = 0;
   // Room for exchanges, there before the first of them: a rank without memory must still come to the others.
   std::vector<agreed_choice> all_choices_;
-  std::vector<std::int32_t> devices_;
+  std::vector<device_wish> devices_;
   std::vector<host_facts> hosts_;
   std::vector<device_handle> device_handles_;  // empty without devices
   ring_seat seat_;                             // in the plan's ring
@@ -164,16 +196,22 @@ class communicator {
   std::unique_ptr<control_allgather> control_;
   const host_reductions* reductions_ = nullptr;
   const host_rows* rows_ = nullptr;
-  host_call host_call_;
+  pull_call<host_capacity> host_call_;
 
   int device_number_ = -1;
   bool on_one_gpu_ = false;  // all ranks' devices are the same
   std::string no_device_reason_;
+  bool is_staged_ = false;  // GPUs meet in host memory
+  std::string staging_reason_;
   device_memory_check device_memory_;
+  std::shared_ptr<peer_group> staging_;  // the host memory where they do
   std::unique_ptr<device_side> device_;
   fused_limits fused_limits_;  // of all ranks' devices
+  sync_decision sync_;         // how they synchronise
 
   std::mutex lock_;
+  window_table windows_;
+  mutable std::mutex windows_guard_;  // of changes to windows_, which are made under lock_ too
   std::uint64_t calls_ = 0;
   std::uint64_t explained_word_ = 0;  // the poison that explanation_ is of: later calls repeat it
   result explanation_;

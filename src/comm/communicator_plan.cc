@@ -26,7 +26,10 @@ constexpr std::chrono::milliseconds patience{2000};
 planning_input communicator::planning_facts() {
   planning_input in{.wishes = parameters_, .hosts = hosts_, .devices = device_handles_};
   in.max_blocks = selection_.max_blocks;
+  in.max_pull_blocks = std::max(1u, selection_.max_pull_blocks);
   in.can_read = reading_.allowed();
+  in.is_staged = is_staged_;
+  in.staging_reason = staging_reason_;
   in.patience = patience;
   in.cache_folder = user_cache_folder();
   in.probe = probe_ ? &*probe_ : nullptr;
@@ -35,6 +38,7 @@ planning_input communicator::planning_facts() {
   if (!device_handles_.empty()) {
     in.device_map = device_->map();
     in.machine = &topo::this_machine();
+    in.sync = &sync_;
   }
   return in;
 }
@@ -101,6 +105,8 @@ result communicator::agree_once(bool& measure) {
 result communicator::accept(const agreed_choice& agreed) {
   if (!agreed.plausible(static_cast<std::uint32_t>(ranks_)))
     return error(xylInvalidUsage, "the allgather delivered something else than rank 0's choice of algorithms");
+  if (agreed.choice.sync != (device_ ? sync_.choice.packed() : 0))
+    return error(xylInternalError, "rank %d and rank 0 came to different sync paths", rank_);
   selection_ = agreed.choice;
   selection_hash_ = selection_.hash();
   seat_ = host_call_.ring = seat_of(agreed.table, rank_);
@@ -122,7 +128,13 @@ result communicator::describe(std::string& out) const {
   own_facts own;
   own.rank = rank_;
   own.device = device();
-  if (device_) own.overlap = device_->overlap();
+  if (device_) own.overlap = device_->in_use().packet_overlap;
+  {
+    const std::lock_guard guard(windows_guard_);
+    for (std::size_t number = 0; number < windows_.all().size(); ++number)
+      if (const auto& w = windows_.all()[number])
+        own.windows.push_back({number, w->bytes, w->kind != memory_kind::host, w->why_staged});
+  }
   own.no_device_reason = no_device_reason_;
   return describe_for(description_, own, out);
 }

@@ -103,7 +103,19 @@ json thresholds_of(const selection& s, const selection::limits& of) {
 }
 
 json in_use(const selection& s, const selection::limits& of) {
-  return {{"allreduce", thresholds_of(s, of)}, {"from", name_of(of.from)}, {"chunk_bytes", of.chunk_bytes}};
+  return {{"allreduce", thresholds_of(s, of)},
+          {"from", name_of(of.from)},
+          {"chunk_bytes", of.chunk_bytes},
+          {"registered_from_bytes", of.pull_bytes == UINT64_MAX ? json(nullptr) : json(of.pull_bytes)}};
+}
+
+json paths_of(const described_choice& d) {
+  if (d.in.devices.empty()) return nullptr;
+  const bool staged = d.in.is_staged;
+  const std::uint64_t copied = d.choice.copy_engine_bytes;
+  return {{"copy_engine_bytes", copied == UINT64_MAX ? json(nullptr) : json(copied)},
+          {"workspaces", staged ? "host memory" : "device memory"},
+          {"because", staged ? d.in.staging_reason : "every GPU reaches the memory of every other"}};
 }
 
 std::string sizes_text(const selection& s, const selection::limits& of) {
@@ -158,6 +170,37 @@ const char* name_of(launch_overlap overlap) {
   return "auto";
 }
 
+json number(double us) { return us > 0 ? json(std::round(us * 100) / 100) : json(nullptr); }
+
+// Of calls on devices, with why each path is or is not used; in host memory there is one way.
+json synchronisation_of(const described_choice& d) {
+  json s = {{"host_memory", "release and acquire"}, {"device_memory", nullptr}};
+  if (d.in.sync == nullptr) return s;
+  const sync_choice& chosen = d.in.sync->choice;
+  json paths = json::array();
+  for (const sync_row& r : d.in.sync->rows)
+    paths.push_back({{"path", r.name},
+                     {"relies_on", r.relies_on},
+                     {"allowed", r.allowed},
+                     {"self_test", r.tested},
+                     {"trip_us", number(r.trip_us)},
+                     {"launch_us", number(r.launch_us)},
+                     {"chosen", r.is_chosen},
+                     {"why", r.chosen}});
+  s["device_memory"] = {{"packets", chosen.packets},
+                        {"flags", name_of(path_of(chosen.flags))},
+                        {"overlap_of_packets", name_of(chosen.packet_overlap)},
+                        {"overlap_of_flags", name_of(chosen.flag_overlap)},
+                        {"paths", std::move(paths)}};
+  return s;
+}
+
+// "packets (overlap late), flag-gpu (overlap none)"
+std::string sync_text(const sync_choice& c) {
+  return format_text("%s (overlap %s), %s (overlap %s)", c.packets ? "packets" : "no packets",
+                     name_of(c.packet_overlap), name_of(path_of(c.flags)), name_of(c.flag_overlap));
+}
+
 // Names may come from files: what is not UTF-8 is replaced, never thrown at.
 std::string text_of(const json& value) { return value.dump(1, ' ', false, json::error_handler_t::replace); }
 
@@ -178,9 +221,9 @@ std::string describe(const described_choice& d) {
                 {"links", links_of(d)},
                 {"host_memory", in_use(d.choice, d.choice.host)},
                 {"device_memory", on_devices ? in_use(d.choice, d.choice.device) : json(nullptr)},
+                {"device_paths", paths_of(d)},
                 {"most_blocks", d.choice.max_blocks},
-                {"synchronisation",
-                 {{"packets", "data and epoch in one word"}, {"flags", "release and acquire at system scope"}}},
+                {"synchronisation", synchronisation_of(d)},
                 {"plan", std::move(plan)},
                 {"planned_if_every_algorithm_ran", fastest},
                 {"probe", probe_of(d)},
@@ -195,9 +238,11 @@ std::string line_of(const described_choice& d) {
     std::vector<std::string> distinct;
     for (const topo::rank_place& p : d.plan.places)
       if (std::find(distinct.begin(), distinct.end(), p.gpu) == distinct.end()) distinct.push_back(p.gpu);
-    text += format_text(" on %zu GPU%s, known from %s; allreduce on devices: %s", distinct.size(),
+    text += format_text(" on %zu GPU%s, known from %s%s; allreduce on devices: %s", distinct.size(),
                         distinct.size() == 1 ? "" : "s", d.machine.from.c_str(),
+                        d.in.is_staged ? ", meeting in host memory" : "",
                         sizes_text(d.choice, d.choice.device).c_str());
+    if (d.in.sync != nullptr) text += "; " + sync_text(d.in.sync->choice);
   } else {
     text += format_text(" without devices, %zu NUMA node%s", d.nodes.size(), d.nodes.size() == 1 ? "" : "s");
   }
@@ -216,6 +261,14 @@ result describe_for(const std::string& common, const own_facts& own, std::string
   mine["overlap"] = own.device < 0 ? json(nullptr) : json(name_of(own.overlap));
   if (own.device < 0) whole["notes"].push_back("Device memory is not used: " + own.no_device_reason);
   whole["this_rank"] = std::move(mine);
+  json windows = json::array();
+  for (const window_facts& w : own.windows)
+    windows.push_back({{"number", w.number},
+                       {"bytes", w.bytes},
+                       {"memory", w.on_device ? "device" : "host"},
+                       {"in_place", w.why_staged.empty()},
+                       {"staged_because", w.why_staged.empty() ? json(nullptr) : json(w.why_staged)}});
+  whole["registered"] = std::move(windows);
   out = text_of(whole) + "\n";
   return {};
 }

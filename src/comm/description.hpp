@@ -28,12 +28,21 @@ struct described_choice {
 std::string describe(const described_choice& what);
 std::string line_of(const described_choice& what);
 
+// Of registered buffers, which come and go.
+struct window_facts {
+  std::size_t number;
+  std::uint64_t bytes;
+  bool on_device;
+  std::string why_staged;  // "": peers use it in place
+};
+
 // What one rank knows alone.
 struct own_facts {
   int rank = 0;
   int device = -1;
   launch_overlap overlap = launch_overlap::none;
   std::string no_device_reason;  // "" with a device
+  std::vector<window_facts> windows = {};
 };
 // Errors (xylInternalError): `common` is not what describe() made.
 result describe_for(const std::string& common, const own_facts& own, std::string& out);

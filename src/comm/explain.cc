@@ -28,10 +28,20 @@ const char* name_of_fused_pattern(unsigned pattern) {
   return pattern < sizeof names / sizeof *names ? names[pattern] : "?";
 }
 
+std::string describe_place(const char* which, std::uint64_t place) {
+  if (place == 0) return {};
+  return format_text("%s in registered buffer %llu from byte %llu%s, ", which,
+                     static_cast<unsigned long long>(window_place::window(place)),
+                     static_cast<unsigned long long>(window_place::offset(place)),
+                     (place & window_place::in_place) != 0 ? " in place" : "");
+}
+
 }  // namespace
 
 std::string describe_call(const call_record& r) {
-  if (r.what == collective::split) return name_of(r.what);
+  if (r.what == collective::split || r.what == collective::window_register) return name_of(r.what);
+  if (r.what == collective::window_deregister)
+    return format_text("%s of buffer %llu", name_of(r.what), static_cast<unsigned long long>(r.count - 1));
   const type_facts* const facts = facts_of(r.type);
   if (r.what == collective::fused_all_reduce) {
     const auto eps = static_cast<std::uint32_t>(r.more);
@@ -49,6 +59,7 @@ std::string describe_call(const call_record& r) {
   text += " (";
   if (is_reduction(r.what)) text += std::string(describe_operation(r.operation)) + ", ";
   if (has_root(r.what)) text += format_text("root %u, ", r.root);
+  text += describe_place("send", r.send_place) + describe_place("recv", r.recv_place);
   return text + (r.device ? "device" : "host") + " memory)";
 }
 
@@ -85,6 +96,8 @@ const char* describe_phase(phase p) {
       return "reading of its buffer";
     case phase::taken:
       return "end of its reading";
+    case phase::pulled:
+      return "end of its use of registered buffers";
   }
   return "?";
 }

@@ -128,7 +128,9 @@ result make_choice(const planning_input& in, planned& out) {
   machine_facts machine;
   XYL_TRY(read_graph(in, machine));
 
-  selection choice = selection::defaults(static_cast<int>(ranks), in.wishes, in.max_blocks, in.can_read);
+  selection choice =
+      selection::defaults(static_cast<int>(ranks), in.wishes, in.max_blocks, in.can_read, in.max_pull_blocks,
+                          in.is_staged);
   if (prescribed && !prescribed->thresholds.empty()) {
     std::vector<selection::range> ranges;
     XYL_TRY(named("XYLEM_PLAN", ranges_from(prescribed->thresholds[0].second, in.wishes.deterministic, ranges)));
@@ -161,6 +163,10 @@ result make_choice(const planning_input& in, planned& out) {
     choice.plan = out.agreed.table.hash();
     if (prescribed && prescribed->rings.size() > 1)
       machine.notes.push_back("XYLEM_PLAN has several rings; one runs at a time, the first.");
+  }
+  if (in.sync != nullptr) {
+    choice.sync = in.sync->choice.packed();
+    if (!in.sync->choice.packets) choice.avoid_packets();
   }
   out.agreed.choice = choice;
   out.key = tuning_key_of(in, machine.key);

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "comm/selection.hpp"
+#include "comm/sync_paths.hpp"
 #include "exec/device_side.hpp"
 #include "topo/discovery.hpp"
 #include "topo/plan_table.hpp"
@@ -34,8 +35,12 @@ struct planning_input {
   const parameters& wishes;
   std::span<const host_facts> hosts;       // by rank
   std::span<const device_handle> devices;  // by rank; empty: none
+  bool is_staged = false;                  // GPUs meet in host memory, because of
+  std::string staging_reason{};            // this
   layout device_map{};
+  const sync_decision* sync = nullptr;           // with devices: how they synchronise
   unsigned max_blocks = 0;                       // co-resident on all devices; 0 without
+  unsigned max_pull_blocks = 1;                  // the same of kernels on registered buffers
   bool can_read = false;                         // every rank may read the memory of every other; see reading_proof
   const topo::discovery* machine = nullptr;      // asked where devices are and no file is named
   std::chrono::milliseconds patience{2000};      // with it

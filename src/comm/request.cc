@@ -36,6 +36,10 @@ const char* name_of(collective what) {
       return "split";
     case collective::fused_all_reduce:
       return "fused allreduce";
+    case collective::window_register:
+      return "xylCommRegister";
+    case collective::window_deregister:
+      return "xylCommDeregister";
   }
   return "?";
 }

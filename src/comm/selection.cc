@@ -8,7 +8,23 @@
 
 namespace xyl {
 
-selection selection::defaults(int ranks, const parameters& p, unsigned blocks, bool can_read) {
+namespace {
+
+// Of GPUs that meet in host memory. Some 60 us until all parts of the pipeline are at work (estimated) are paid
+// back by 49 GB/s instead of 31 from 5 MB on.
+constexpr std::uint64_t staged_copy_bytes = 4 << 20;
+
+unsigned even_blocks(std::uint64_t bytes, std::uint64_t per_block, unsigned limit) {
+  const std::uint64_t blocks = (bytes + per_block - 1) / per_block;
+  // An even number of blocks makes even parts: 32 were faster than 33.
+  const unsigned most = limit >= 8 ? limit / 8 * 8 : std::max(1u, limit);
+  return static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, most));
+}
+
+}  // namespace
+
+selection selection::defaults(int ranks, const parameters& p, unsigned blocks, bool can_read,
+                              unsigned pull_blocks, bool staged) {
   // Filled as bytes, so that the hash never sees padding.
   selection s;
   std::memset(&s, 0, sizeof s);
@@ -32,7 +48,16 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   s.host = thresholds(0, 0, 64 << 10, 256 << 10);
   // Measured with several ranks on one GPU. Packets cost twice the bytes to every peer, one-shot once; the more
   // peers, the sooner a share for each is better.
-  if (ranks <= 2) {
+  if (staged) {
+    // Nothing of this is measured here yet. A prototype between two GPUs took 20.5 us for packets of 256 KB, which
+    // is 25 GB/s each way; loads and stores together carry 31, copy engines 49, and a flag costs a few
+    // microseconds.
+    s.device = ranks <= 2   ? thresholds(128 << 10, 0, UINT64_MAX, 8 << 20)
+               : ranks <= 4 ? thresholds(16 << 10, 128 << 10, 0, 8 << 20)
+                            : thresholds(8 << 10, 64 << 10, 0, 8 << 20);
+    per_block(2 << 10, 4 << 10, 8 << 10);
+    s.device.from = origin::staged;
+  } else if (ranks <= 2) {
     s.device = thresholds(208 << 10, 512 << 10, UINT64_MAX, 8 << 20);
     per_block(2 << 10, 8 << 10, 4 << 10);
   } else if (ranks <= 4) {
@@ -60,10 +85,45 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   // The second launch costs 1.3 us (estimated); the first is as fast as the bare allreduce, which the forms in one
   // step are only while a block or two have each row.
   s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 96 << 10 : ranks <= 4 ? 64 << 10 : 48 << 10);
+  // Meetings of the ranks cost less than a copy from here on. One-shot reads everything everywhere, but nobody
+  // writes to others; the fewer ranks, the longer that pays.
+  s.host.pull_bytes = 64 << 10;
+  s.device.pull_bytes = 256 << 10;
+  s.device.one_shot_pull_bytes[false] = ranks <= 2 ? UINT64_MAX : ranks <= 4 ? 512 << 10 : 256 << 10;
+  s.device.one_shot_pull_bytes[true] = ranks <= 2 ? 1 << 20 : ranks <= 4 ? 256 << 10 : 0;
+  s.host.one_shot_pull_bytes[false] = ranks <= 2 ? UINT64_MAX : 0;
+  s.host.staged_pull_bytes = UINT64_MAX;
+  s.device.staged_pull_bytes = p.pull == pull_use::staged ? 0 : UINT64_MAX;
+  for (limits* of : {&s.host, &s.device}) {
+    const bool one_shot = p.pull == pull_use::one_shot;
+    if (p.pull == pull_use::never || (p.pull == pull_use::automatic && p.forced_algorithm))
+      of->pull_bytes = UINT64_MAX;
+    if (p.pull != pull_use::one_shot && p.pull != pull_use::two_shot) continue;
+    of->pull_bytes = 0;
+    for (std::uint64_t& bytes : of->one_shot_pull_bytes) bytes = one_shot ? UINT64_MAX : 0;
+  }
+  // Where devices reach each other, multiprocessors are faster: there copy engines are for those who say so.
+  const std::uint64_t copied = p.copy_engine_bytes.value_or(staged ? staged_copy_bytes : 0);
+  s.copy_engine_bytes = ranks > 1 && copied != 0 && !p.forced_algorithm ? copied : UINT64_MAX;
   s.ranks = static_cast<std::uint32_t>(ranks);
   s.forced = p.forced_algorithm ? static_cast<std::uint32_t>(*p.forced_algorithm) : automatic;
-  s.max_blocks = p.max_blocks ? std::min<std::uint32_t>(blocks, static_cast<std::uint32_t>(*p.max_blocks)) : blocks;
+  const auto at_most = [&](unsigned n) {
+    return p.max_blocks ? std::min<std::uint32_t>(n, static_cast<std::uint32_t>(*p.max_blocks)) : n;
+  };
+  s.max_blocks = at_most(blocks);
+  s.max_pull_blocks = at_most(pull_blocks);
   return s;
+}
+
+void selection::avoid_packets() {
+  const auto flagged = [](algorithm how) {
+    if (how == algorithm::packet) return algorithm::one_shot;
+    return how == algorithm::two_shot_packet ? algorithm::two_shot : how;
+  };
+  device.one_shot_bytes = std::max(device.one_shot_bytes, device.packet_bytes);
+  device.packet_bytes = device.two_shot_packet_bytes = 0;
+  for (std::uint32_t i = 0; i < device.ranges; ++i)
+    device.by_size[i].how = static_cast<std::uint64_t>(flagged(static_cast<algorithm>(device.by_size[i].how)));
 }
 
 algorithm selection::choose(const limits& of, std::uint64_t bytes) const {
@@ -75,6 +135,13 @@ algorithm selection::choose(const limits& of, std::uint64_t bytes) const {
   if (bytes <= of.two_shot_packet_bytes) return algorithm::two_shot_packet;
   if (bytes <= of.one_shot_bytes) return algorithm::one_shot;
   return algorithm::two_shot;
+}
+
+std::optional<pull_form> selection::choose_pull(const limits& of, std::uint64_t bytes, bool has_outputs,
+                                                bool in_place) const {
+  if (ranks == 1 || bytes < of.pull_bytes) return std::nullopt;
+  if (!in_place && bytes <= of.one_shot_pull_bytes[has_outputs]) return pull_form::one_shot;
+  return has_outputs ? pull_form::two_shot : pull_form::gathered;
 }
 
 bool selection::set_ranges(limits& of, std::span<const range> wanted, origin from) {
@@ -117,6 +184,8 @@ const char* name_of(selection::origin from) {
       return "measured on this machine";
     case selection::origin::model:
       return "predicted from the topology";
+    case selection::origin::staged:
+      return "estimated for GPUs that meet in host memory";
   }
   return "?";
 }
@@ -135,10 +204,12 @@ unsigned selection::blocks_for(algorithm how, std::uint64_t bytes) const {
     }
   };
   const std::uint64_t per_block = bytes_per_block();
-  const std::uint64_t blocks = (bytes + per_block - 1) / per_block;
-  // An even number of blocks makes even parts: 32 were faster than 33.
-  const unsigned most = max_blocks >= 8 ? max_blocks / 8 * 8 : std::max(1u, max_blocks);
-  return static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, most));
+  return even_blocks(bytes, per_block, max_blocks);
+}
+
+// A block's lanes, 16 bytes each, of what it has to reduce.
+unsigned selection::pull_blocks_for(pull_form how, std::uint64_t bytes) const {
+  return even_blocks(how == pull_form::one_shot ? bytes : bytes / ranks, 8 << 10, max_pull_blocks);
 }
 
 std::uint64_t selection::hash() const {
@@ -152,13 +223,13 @@ std::uint64_t selection::hash() const {
 
 bool selection::plausible(std::uint32_t of_ranks) const {
   for (const limits* of : {&host, &device}) {
-    if (of->from > origin::model) return false;
+    if (of->from > origin::staged) return false;
     limits copy;
     if (of->ranges != 0 && (of->ranges > most_ranges || !set_ranges(copy, {of->by_size, of->ranges}, of->from)))
       return false;
   }
   return ranks == of_ranks && (forced == automatic || forced < static_cast<std::uint32_t>(algorithms)) &&
-         host.chunk_bytes != 0 && device.chunk_bytes != 0 && reserved == 0;
+         host.chunk_bytes != 0 && device.chunk_bytes != 0 && max_pull_blocks != 0 && reserved == 0;
 }
 
 std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes) {
@@ -185,6 +256,17 @@ std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wan
   const std::uint64_t whole = has_shares(how) ? 16 * ranks : 16;
   const std::uint64_t bytes = std::max(whole, std::min(held, wanted_bytes) / whole * whole);
   return bytes / element_bytes;
+}
+
+std::uint64_t gathered_pull_bytes(const layout& map) {
+  // A share of the result fills what bulk data there is; shares are whole units.
+  return map.bulk_stride * map.ranks / 16 * 16 * map.ranks;
+}
+
+std::uint64_t staged_pull_bytes(const layout& map, std::uint64_t wanted_bytes) {
+  // Bulk data holds an input and a share of the result.
+  const std::uint64_t ranks = map.ranks, share = map.bulk_stride * ranks / (ranks + 1) / 16 * 16;
+  return std::max<std::uint64_t>(1, std::min(share, wanted_bytes / ranks / 16 * 16) / 16) * 16 * ranks;
 }
 
 }  // namespace xyl

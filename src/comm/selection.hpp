@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/parameters.hpp"
 #include "proto/algorithm.hpp"
+#include "proto/forms.hpp"
 #include "proto/layout.hpp"
 
 namespace xyl {
@@ -21,8 +23,8 @@ struct selection {
   static constexpr std::uint32_t most_ranges = 16;
 
   // Who says where the algorithms change. defaults: measured where the library is made; cache: measured on this
-  // machine; model: the plan's predicted times.
-  enum class origin : std::uint32_t { defaults, variable, plan_file, cache, model };
+  // machine; model: the plan's predicted times; staged: estimated for GPUs that meet in host memory.
+  enum class origin : std::uint32_t { defaults, variable, plan_file, cache, model, staged };
   struct range {
     std::uint64_t up_to_bytes;  // inclusive
     std::uint64_t how;          // algorithm
@@ -40,6 +42,12 @@ struct selection {
     std::uint64_t two_shot_packet_bytes_per_block;
     std::uint64_t one_shot_bytes_per_block;
     std::uint64_t other_bytes_per_block;
+    // Registered buffers are used in place by messages of at least so many bytes, one-shot up to so many: where
+    // only inputs are registered, and where outputs are too.
+    std::uint64_t pull_bytes;
+    std::uint64_t one_shot_pull_bytes[2];
+    // Other buffers of at least so many bytes take the staged form instead of two-shot. Device only.
+    std::uint64_t staged_pull_bytes;
     // If there are ranges, they count instead of the three thresholds; sizes rise, and the last has the largest.
     std::uint32_t ranges;
     origin from;
@@ -51,19 +59,31 @@ struct selection {
   // everyone to everyone, and where one rank sends or receives.
   std::uint64_t single_copy_bytes;
   std::uint64_t one_way_single_copy_bytes;
+  // Device: allreduces of at least so many bytes are moved by copy engines.
+  std::uint64_t copy_engine_bytes;
   std::uint32_t ranks;
-  std::uint32_t forced;      // an algorithm, or `automatic`
-  std::uint32_t max_blocks;  // device: co-resident on every rank
-  std::uint32_t reserved;
-  std::uint64_t plan;  // hash of the plan table; 0: none
+  std::uint32_t forced;           // an algorithm, or `automatic`
+  std::uint32_t max_blocks;       // device: co-resident on every rank
+  std::uint32_t max_pull_blocks;  // the same of kernels on registered buffers
+  std::uint32_t sync;             // device: how ranks synchronise, see sync_choice; 0: without devices
+  std::uint32_t reserved;         // 0
+  std::uint64_t plan;             // hash of the plan table; 0: none
   // Device: fused calls of at least so many bytes make the norms in a launch of their own.
   std::uint64_t two_step_bytes;
 
   // blocks: the most that are co-resident on every rank (device), 0 without devices.
-  // can_read: whether all ranks can read each other's memory.
-  static selection defaults(int ranks, const parameters& p, unsigned blocks, bool can_read = false);
+  // can_read: whether all ranks can read each other's memory. pull_blocks: of kernels on registered buffers. staged:
+  // whether devices meet in host memory.
+  static selection defaults(int ranks, const parameters& p, unsigned blocks, bool can_read = false,
+                            unsigned pull_blocks = 1, bool staged = false);
+
+  // Makes everything flagged that would be packets on devices.
+  void avoid_packets();
 
   algorithm choose(const limits& of, std::uint64_t bytes) const;
+  // For registered inputs; in_place: they are the outputs. Nothing: in no registered way.
+  std::optional<pull_form> choose_pull(const limits& of, std::uint64_t bytes, bool has_outputs,
+                                       bool in_place) const;
   // For what a ring does not do: a ring that was chosen as such is made two-shot.
   static algorithm without_ring(algorithm how) { return how == algorithm::ring ? algorithm::two_shot : how; }
   // What choose() amounts to.
@@ -72,6 +92,7 @@ struct selection {
   [[nodiscard]] static bool set_ranges(limits& of, std::span<const range> wanted, origin from);
   // The blocks that `bytes` of a chunk are spread over.
   unsigned blocks_for(algorithm how, std::uint64_t bytes) const;
+  unsigned pull_blocks_for(pull_form how, std::uint64_t bytes) const;
   std::uint64_t hash() const;
   // Whether this can be what a rank of `of_ranks` filled in: it came through the caller's allgather.
   bool plausible(std::uint32_t of_ranks) const;
@@ -81,5 +102,8 @@ const char* name_of(selection::origin from);
 
 // The most elements of one chunk: what the workspace holds and what the table says. A multiple of whole units.
 std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes);
+// The most bytes of one chunk of pull_form::gathered, and of pull_form::staged.
+std::uint64_t gathered_pull_bytes(const layout& map);
+std::uint64_t staged_pull_bytes(const layout& map, std::uint64_t wanted_bytes);
 
 }  // namespace xyl

@@ -10,9 +10,11 @@
 
 #include "exec/block_shape.hpp"
 #include "exec/device_side.hpp"
+#include "exec/registered_memory.hpp"
 #include "exec/stream_order.hpp"
 #include "kernels/arguments.hpp"
 #include "kernels/kernel_table.hpp"
+#include "proto/copied_schedule.hpp"
 
 namespace xyl {
 
@@ -31,12 +33,24 @@ result with_capacity(const kernel& k, F f) {
   }
 }
 
+// What copies between steps are enqueued on, beside the caller's stream.
+struct copy_queues_cuda {
+  copy_queues_cuda() = default;
+  copy_queues_cuda(const copy_queues_cuda&) = delete;
+  ~copy_queues_cuda();
+  // On the device of the communicator.
+  result create();
+  cudaStream_t streams[copy_queues - 1] = {};  // by queue, without the computing one
+  cudaEvent_t marks[copy_mark::count] = {};
+};
+
 class cuda_device_side final : public device_side {
  public:
-  cuda_device_side(int device, const layout& map, std::int64_t deadline_ns)
-      : device_(device), map_(map), deadline_ns_(deadline_ns) {}
+  cuda_device_side(int device, const layout& map, std::int64_t deadline_ns, bool copies)
+      : device_(device), map_(map), copies_(copies), deadline_ns_(deadline_ns) {}
   ~cuda_device_side() override {
     const device_scope scope(device_);
+    end_trials();
     disconnect();
     if (workspace_) (void)cudaFree(workspace_);
     if (registered_) (void)cudaHostUnregister(registered_);
@@ -46,11 +60,15 @@ class cuda_device_side final : public device_side {
 
   result initialise(std::byte* host_control, std::size_t host_bytes);
   const device_handle& handle() const override { return handle_; }
-  result connect(std::span<const device_handle> all, int rank) override;
+  result connect(std::span<const device_handle> all, int rank, std::shared_ptr<const peer_group> windows) override;
+  result reset() override;
   const layout& map() const override { return map_; }
   memory_kind classify(const void* pointer) const override;
   result all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count, const call_record& record,
                     xylStream_t stream) override;
+  // In device_copied_cuda.cc.
+  result all_reduce_by_copies(const void* send, void* recv, std::uint64_t count, const call_record& record,
+                              xylStream_t stream) override;
   // In device_collectives_cuda.cc.
   result reduce(const device_reduce& how, const void* send, void* recv, std::uint64_t count,
                 const call_record& record, xylStream_t stream) override;
@@ -59,8 +77,21 @@ class cuda_device_side final : public device_side {
   result run_transfers(std::span<const transfer> all, unsigned blocks, const call_record& record,
                        xylStream_t stream) override;
   result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) override;
-  void overlap(launch_overlap wanted) override;
-  launch_overlap overlap() const override { return overlap_; }
+  // In device_trial_cuda.cc.
+  result prepare_trials() override;
+  result try_path(const trial_plan& plan, trial_finding& out) override;
+  void end_trials() override;
+  void use(const sync_choice& choice) override;
+  const sync_choice& in_use() const override { return sync_; }
+  bool can_overlap() const override;
+  // In device_windows_cuda.cc.
+  result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
+                     xylStream_t stream) override;
+  result pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
+                   xylStream_t stream) override;
+  result export_memory(const void* memory, exported_memory& out) const override;
+  result open_memory(const exported_memory& of, int p, bool same_process, std::byte*& out, void*& opened) override;
+  void close_memory(void* opened) override;
   result copy(void* to, const void* from, std::size_t bytes, xylStream_t stream) override {
     const device_scope scope(device_);
     XYL_TRY(scope.status());
@@ -87,10 +118,21 @@ class cuda_device_side final : public device_side {
     const device_scope scope(device_);
     for (void* mapped : mapped_) (void)cudaIpcCloseMemHandle(mapped);
     mapped_.clear();
+    staged_.clear();
+    windows_.reset();
   }
 
  private:
   result open_peer(const device_handle& peer, int p, std::byte*& workspace);
+  trial_order trial_launch() const;
+  // Lets this device reach another one of this process.
+  result reach_device(int ordinal, int p) const;
+  result clear_workspace();
+  std::uint64_t device_bytes() const { return copies_ ? map_.bytes : map_.copies; }
+  std::byte* copied_at(int rank, const copied_chunk& k) const;
+  std::byte* landed_at(const copied_chunk& k) const;
+  result copy_chunk(copy_queue kind, const copied_chunk& k, const std::byte* input, const std::byte* output,
+                    cudaStream_t queue) const;
   std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
   // What every kernel that works with peers is given. With an overlap it is scheduled when the launch before allows
   // that, and must wait for that launch's end before it touches anything.
@@ -100,8 +142,10 @@ class cuda_device_side final : public device_side {
     arguments.host_control = host_control_;
     arguments.deadline_ns = static_cast<std::uint64_t>(deadline_ns_);
     arguments.what.map = map_;
+    arguments.what.own = workspace_;
     for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
     arguments.overlap = overlap;
+    arguments.flags = sync_.flags;
     if constexpr (requires { arguments.lanes_of_group; }) arguments.lanes_of_group = block.lanes_of_group;
     return launch_alone(k, blocks, block, arguments, stream, overlap);
   }
@@ -143,17 +187,23 @@ class cuda_device_side final : public device_side {
 
   const int device_;
   const layout map_;
+  const bool copies_;  // the workspace in device memory has room for them
   std::int64_t deadline_ns_;
   int rank_ = -1;
-  launch_overlap overlap_ = launch_overlap::none;
-  std::byte* workspace_ = nullptr;
+  sync_choice sync_;
+  cudaGraphExec_t trials_[2] = {};  // without and with overlap, while there are trials
+  std::byte* workspace_ = nullptr;         // in device memory
   std::byte* registered_ = nullptr;        // this rank's host control page
   control_block* host_control_ = nullptr;  // the same as the device reaches it
   std::vector<void*> mapped_;              // other processes' workspaces
   std::vector<std::byte*> peers_;          // by rank
+  // In host memory, if that is where workspaces lie: by rank, this one's too.
+  std::shared_ptr<const peer_group> windows_;
+  std::vector<std::shared_ptr<registered_memory>> staged_;
   device_handle handle_{};
   cudaStream_t own_stream_ = nullptr;
   stream_order order_;
+  copy_queues_cuda copying_[2];  // for eager calls and for captured ones
 };
 
 }  // namespace xyl

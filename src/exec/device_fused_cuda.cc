@@ -71,7 +71,8 @@ result cuda_device_side::fused(const fused_launch& how, const fused_work& work, 
     block_shape shape;
     shape.lanes = how.lanes;
     shape.cluster = work.is_clustered ? work.split : 1u;
-    return launch(k, how.blocks, shape, arguments, stream, overlap_);
+    return launch(k, how.blocks, shape, arguments, stream,
+                  uses_packets(how.form) ? sync_.packet_overlap : sync_.flag_overlap);
   };
   XYL_TRY(with_capacity(k, with));
   return order_.after(stream);
@@ -101,7 +102,7 @@ result cuda_device_side::fused_rows(const fused_work& work, xylDataType_t type, 
   arguments.work.split = 1;
   arguments.work.is_clustered = false;
   const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(work.tokens, most_blocks_of_rows));
-  XYL_TRY(launch_alone(k, blocks, shape, arguments, stream, overlap_));
+  XYL_TRY(launch_alone(k, blocks, shape, arguments, stream, sync_.packet_overlap));
   return order_.after(stream);
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The device half of a communicator: this rank's workspace in device memory, the peers' workspaces as this rank's
-// device reaches them, and the launches. No CUDA type appears here; a build without CUDA, or a machine without a
-// driver, has no device (current_device() is -1) and never creates one.
+// The device half of a communicator: this rank's workspace, the peers' workspaces as this rank's device reaches
+// them, and the launches. Workspaces lie in device memory, or, where devices cannot reach each other's, in host
+// memory that all ranks map; then what a rank alone uses still lies in its device's memory. No CUDA type appears
+// here; a build without CUDA, or a machine without a driver, has no device (current_device() is -1) and never
+// creates one.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +14,15 @@
 
 #include "base/parameters.hpp"
 #include "base/result.hpp"
+#include "exec/device_trial.hpp"
+#include "exec/device_memory.hpp"
 #include "exec/host_scale.hpp"
+#include "peer/peer_group.hpp"
 #include "proto/algorithm.hpp"
 #include "proto/call.hpp"
 #include "proto/forms.hpp"
 #include "proto/fused_work.hpp"
+#include "proto/pull.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/transfer.hpp"
 
@@ -33,6 +39,7 @@ struct device_handle {
   std::int32_t ordinal;      // CUDA device number in that process
   std::int32_t max_blocks;   // co-resident blocks of the most demanding kernel on the whole device
   std::int32_t max_fused_blocks[fused_forms];  // the same of the fused kernels, by form
+  std::int32_t max_pull_blocks;                // and of kernels on registered buffers
   std::int32_t has_clusters;                   // of the most blocks that may share a row
   std::int32_t pci_domain, pci_bus, pci_device;
   std::int32_t sm;       // compute capability: 10 * major + minor
@@ -88,19 +95,32 @@ class device_side {
 
   // Allocates and clears the workspace. host_control is the first `host_bytes` (whole pages) of this rank's host
   // workspace, a control_block: kernels read its poison and write its give_up_record there. deadline_ns: how long a
-  // wait may last.
+  // wait may last. copies: whether the device's memory, too, has the part of the layout that copy engines write.
   static result create(int device, const layout& map, std::byte* host_control, std::size_t host_bytes,
-                       std::int64_t deadline_ns, std::unique_ptr<device_side>& out);
+                       std::int64_t deadline_ns, bool copies, std::unique_ptr<device_side>& out);
 
   virtual const device_handle& handle() const = 0;
   // Maps the workspaces of all ranks (handles in rank order). Fails, naming the peer, where memory cannot be
-  // reached.
-  virtual result connect(std::span<const device_handle> all, int rank) = 0;
+  // reached. windows: if set, the workspaces are this host memory (of map().bytes, zeroed), not that of the
+  // devices.
+  virtual result connect(std::span<const device_handle> all, int rank,
+                         std::shared_ptr<const peer_group> windows = {}) = 0;
+  // After disconnect() of all ranks: the workspace and what this rank counted is again as create() left it.
+  virtual result reset() = 0;
 
-  // When launches from now on let the next one be scheduled (never `automatic`); `none` where the device cannot.
-  virtual void overlap(launch_overlap wanted) = 0;
+  // Self-tests of sync paths, after connect(). All ranks prepare before any of them tries.
+  virtual result prepare_trials() = 0;
+  // Every rank does the same at the same time. What the test found is no error, out says it; the result is whether
+  // it was run. Bounded by the plan's limits.
+  virtual result try_path(const trial_plan& plan, trial_finding& out) = 0;
+  virtual void end_trials() = 0;
+  // What launches from now on do: how they post flags, and when they let the next one be scheduled (never
+  // `automatic`; `none` where the device cannot). Equal on all ranks, as far as it concerns flags.
+  virtual void use(const sync_choice& choice) = 0;
   // What it came to.
-  virtual launch_overlap overlap() const = 0;
+  virtual const sync_choice& in_use() const = 0;
+  // Whether launches can overlap at all.
+  virtual bool can_overlap() const = 0;
 
   virtual const layout& map() const = 0;
   virtual memory_kind classify(const void* pointer) const = 0;
@@ -108,11 +128,27 @@ class device_side {
   // enqueued on another stream.
   virtual result all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count,
                             const call_record& record, xylStream_t stream) = 0;
-  // The same for other collectives; movements of 0 bytes are barriers.
+  // A whole call in all its chunks, moved by copy engines, which leaves multiprocessors free. Only where the
+  // workspaces have room for it (layout::copies): in host memory, or in the devices' if create() was told so.
+  virtual result all_reduce_by_copies(const void* send, void* recv, std::uint64_t count, const call_record& record,
+                                      xylStream_t stream) = 0;
+  // The same as all_reduce() for other collectives; movements of 0 bytes are barriers.
   virtual result reduce(const device_reduce& how, const void* send, void* recv, std::uint64_t count,
                         const call_record& record, xylStream_t stream) = 0;
   virtual result move(const device_move& how, const void* send, void* recv, const call_record& record,
                       xylStream_t stream) = 0;
+  // On registered buffers, or (pull_form::staged) on others. what: buffers, count and record; the rest is filled in.
+  virtual result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
+                             xylStream_t stream) = 0;
+  virtual result pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
+                           xylStream_t stream) = 0;
+  // What another rank needs to reach this memory of the device. Fails where other processes cannot (memory that is
+  // not of cudaMalloc, pinned or managed memory).
+  virtual result export_memory(const void* memory, exported_memory& out) const = 0;
+  // The memory of rank p as this rank's device reaches it. `opened` is for close_memory(); null: nothing to close.
+  virtual result open_memory(const exported_memory& of, int p, bool same_process, std::byte*& out,
+                             void*& opened) = 0;
+  virtual void close_memory(void* opened) = 0;
   // Enqueues sends and receives that go on together, at most `most_transfers`, of which no two have the same peer
   // and direction; each with so many blocks as it says, `blocks` in all.
   static constexpr std::size_t most_transfers = 64;

@@ -14,6 +14,8 @@
 #include "kernels/arch.hpp"
 #include "kernels/collective_table.hpp"
 #include "kernels/fused_table.hpp"
+#include "kernels/sync_table.hpp"
+#include "kernels/pull_table.hpp"
 #include "os/machine.hpp"
 #include "proto/partition.hpp"
 #include "proto/turn.hpp"
@@ -55,12 +57,23 @@ result load_kernel(int device, const kernel& k, unsigned ranks, std::int32_t& ma
 result load_kernels(int device, unsigned ranks, device_handle& handle) {
   for (const kernel& k : all_kernels()) XYL_TRY(load_kernel(device, k, ranks, handle.max_blocks));
   for (const kernel& k : all_collective_kernels()) XYL_TRY(load_kernel(device, k, ranks, handle.max_blocks));
-  // These wait for nobody, so any number of their blocks may run.
-  element_types::for_each([&](auto entry, int) {
+  for (const kernel& k : all_pull_kernels()) XYL_TRY(load_kernel(device, k, ranks, handle.max_pull_blocks));
+  // These wait for nobody, or are one block, so any number of their blocks may run.
+  const auto load = [](const kernel& k) {
     cudaFuncAttributes attributes;
-    if (cudaFuncGetAttributes(&attributes, scaling_kernel(entry.code).function) != cudaSuccess)
+    if (cudaFuncGetAttributes(&attributes, k.function) != cudaSuccess)
       (void)cudaGetLastError();  // said at the launch
+  };
+  element_types::for_each([&](auto entry, int) {
+    load(scaling_kernel(entry.code));
+    load(choose_copied_kernel(entry.code));
   });
+  // One block of each rank, while nothing else of the communicator runs.
+  cudaFuncAttributes attributes;
+  XYL_TRY(cuda_result(cudaFuncGetAttributes(&attributes, trial_kernel().function),
+                      "cudaFuncGetAttributes of the self-test"));
+  load(copying_kernels().step);
+  load(copying_kernels().deliver);
   for (const fused_kernel_entry& e : all_fused_kernels())
     XYL_TRY(load_kernel(device, e.function, ranks, handle.max_fused_blocks[static_cast<int>(e.form)]));
   return find_clusters(device, handle);
@@ -75,15 +88,13 @@ result cuda_device_side::initialise(std::byte* host_control, std::size_t host_by
 
   // An allocation of 2 MB or more is not shared with others of this process, so that nothing else is exported with
   // it.
-  const std::size_t bytes = std::max<std::size_t>(map_.bytes, 2u << 20);
+  const std::size_t bytes = std::max<std::size_t>(device_bytes(), 2u << 20);
   void* allocated = nullptr;
   XYL_TRY(cuda_result(cudaMalloc(&allocated, bytes), "cudaMalloc of the workspace"));
   workspace_ = static_cast<std::byte*>(allocated);
   // On a stream of its own: other work of the device may be waiting for a peer.
   XYL_TRY(cuda_result(cudaStreamCreateWithFlags(&own_stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"));
-  cudaError_t cleared = cudaMemsetAsync(workspace_, 0, bytes, own_stream_);
-  if (cleared == cudaSuccess) cleared = cudaStreamSynchronize(own_stream_);
-  XYL_TRY(cuda_result(cleared, "cudaMemsetAsync of the workspace"));
+  XYL_TRY(clear_workspace());
 
   XYL_TRY(cuda_result(cudaHostRegister(host_control, host_bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
                       "cudaHostRegister of the control page"));
@@ -114,19 +125,36 @@ result cuda_device_side::initialise(std::byte* host_control, std::size_t host_by
   return {};
 }
 
+result cuda_device_side::reach_device(int ordinal, int p) const {
+  if (ordinal == device_) return {};
+  const cudaError_t status = cudaDeviceEnablePeerAccess(ordinal, 0);
+  if (status == cudaErrorPeerAccessAlreadyEnabled) {
+    (void)cudaGetLastError();
+    return {};
+  }
+  if (status != cudaSuccess)
+    return error(cuda_result(status, "").code(), "device %d cannot reach device %d of rank %d: %s", device_,
+                 ordinal, p, cudaGetErrorString(status));
+  return {};
+}
+
+result cuda_device_side::clear_workspace() {
+  cudaError_t cleared = cudaMemsetAsync(workspace_, 0, device_bytes(), own_stream_);
+  if (cleared == cudaSuccess) cleared = cudaStreamSynchronize(own_stream_);
+  return cuda_result(cleared, "cudaMemsetAsync of the workspace");
+}
+
+result cuda_device_side::reset() {
+  const device_scope scope(device_);
+  XYL_TRY(scope.status());
+  XYL_TRY(order_.drain());
+  return clear_workspace();
+}
+
 result cuda_device_side::open_peer(const device_handle& peer, int p, std::byte*& workspace) {
   if (std::memcmp(peer.process, handle_.process, sizeof peer.process) == 0) {
     workspace = reinterpret_cast<std::byte*>(peer.address);
-    if (peer.ordinal == device_) return {};
-    const cudaError_t status = cudaDeviceEnablePeerAccess(peer.ordinal, 0);
-    if (status == cudaErrorPeerAccessAlreadyEnabled) {
-      (void)cudaGetLastError();
-      return {};
-    }
-    if (status != cudaSuccess)
-      return error(cuda_result(status, "").code(), "device %d cannot reach device %d of rank %d: %s", device_,
-                   peer.ordinal, p, cudaGetErrorString(status));
-    return {};
+    return reach_device(peer.ordinal, p);
   }
   cudaIpcMemHandle_t ipc;
   std::memcpy(&ipc, peer.ipc, sizeof ipc);
@@ -141,7 +169,8 @@ result cuda_device_side::open_peer(const device_handle& peer, int p, std::byte*&
   return {};
 }
 
-result cuda_device_side::connect(std::span<const device_handle> all, int rank) {
+result cuda_device_side::connect(std::span<const device_handle> all, int rank,
+                                 std::shared_ptr<const peer_group> windows) {
   if (all.size() > static_cast<std::size_t>(device_capacity))
     return error(xylInvalidUsage, "%zu ranks with devices are more than the %d that this library is made for",
                  all.size(), device_capacity);
@@ -149,22 +178,37 @@ result cuda_device_side::connect(std::span<const device_handle> all, int rank) {
   XYL_TRY(scope.status());
   rank_ = rank;
   peers_.assign(all.size(), nullptr);
+  windows_ = std::move(windows);
   for (int p = 0; p < static_cast<int>(all.size()); ++p) {
-    if (p == rank)
+    if (windows_) {
+      staged_.emplace_back();
+      if (result r = registered_memory::acquire(windows_->workspace(p), map_.bytes, staged_.back()); !r.ok())
+        return error(r.code(), "device %d cannot reach the host memory of rank %d: %s", device_, p,
+                     r.text().c_str());
+      peers_[static_cast<std::size_t>(p)] = staged_.back()->device();
+    } else if (p == rank)
       peers_[static_cast<std::size_t>(p)] = workspace_;
     else
       XYL_TRY(open_peer(all[static_cast<std::size_t>(p)], p, peers_[static_cast<std::size_t>(p)]));
   }
+  if (all.size() == 1 || map_.copy_stride == 0 || !(windows_ || copies_) || copying_[0].streams[0]) return {};
+  if (map_.bytes - map_.copies > map_.messages - map_.bulk)
+    return error(xylInternalError,
+                 "chunks for copy engines are larger than the staging memory that they are taken to");
+  for (copy_queues_cuda& queues : copying_) XYL_TRY(queues.create());
   return {};
 }
 
 // Programmatic launches: from compute capability 9.0 on, and captured into graphs by drivers from 12.3 on.
-void cuda_device_side::overlap(launch_overlap wanted) {
-  const device_scope scope(device_);
-  int major = 0, driver = 0;
-  const bool can = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_) == cudaSuccess &&
-                   cudaDriverGetVersion(&driver) == cudaSuccess && major >= 9 && driver >= 12030;
-  overlap_ = can ? wanted : launch_overlap::none;
+bool cuda_device_side::can_overlap() const {
+  int driver = 0;
+  return known_archs::of(handle_.sm).has_programmatic_launch && cudaDriverGetVersion(&driver) == cudaSuccess &&
+         driver >= 12030;
+}
+
+void cuda_device_side::use(const sync_choice& choice) {
+  sync_ = choice;
+  if (!can_overlap()) sync_.packet_overlap = sync_.flag_overlap = launch_overlap::none;
 }
 
 memory_kind cuda_device_side::classify(const void* pointer) const {
@@ -215,7 +259,8 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
     describe(arguments, send, recv, count, record);
     arguments.what.ring = how.ring;
     arguments.what.addend = static_cast<const std::byte*>(how.addend);
-    return launch(k, how.blocks, shape_of(k, units, map_.ranks), arguments, stream, overlap_);
+    return launch(k, how.blocks, shape_of(k, units, map_.ranks), arguments, stream,
+                  uses_packets(how.how) ? sync_.packet_overlap : sync_.flag_overlap);
   };
   XYL_TRY(with_capacity(k, with));
   return order_.after(stream);
@@ -237,8 +282,8 @@ int device_side::current_device() {
 }
 
 result device_side::create(int device, const layout& map, std::byte* host_control, std::size_t host_bytes,
-                           std::int64_t deadline_ns, std::unique_ptr<device_side>& out) {
-  auto side = std::make_unique<cuda_device_side>(device, map, deadline_ns);
+                           std::int64_t deadline_ns, bool copies, std::unique_ptr<device_side>& out) {
+  auto side = std::make_unique<cuda_device_side>(device, map, deadline_ns, copies);
   XYL_TRY(side->initialise(host_control, host_bytes));
   out = std::move(side);
   return {};

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/numa.hpp"
 
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -61,6 +65,26 @@ int numa_node_of(const cpu_set_t& processors, std::span<const numa_node> nodes) 
     if (CPU_EQUAL(&common, &processors)) return node.number;
   }
   return -1;
+}
+
+int numa_node_of_pci(const std::string& root, std::string_view address) {
+  std::ifstream file(root + "/sys/bus/pci/devices/" + std::string(address) + "/numa_node");
+  int node = -1;
+  return file >> node && node >= 0 ? node : -1;
+}
+
+// The C library has no functions for these without libnuma, which nothing else here needs.
+preferred_numa_node::preferred_numa_node(int node) {
+  if (node < 0 || node >= most_nodes) return;
+  if (::syscall(SYS_get_mempolicy, &mode_before_, nodes_before_, most_nodes, nullptr, 0) != 0) return;
+  unsigned long nodes[most_nodes / bits] = {};
+  nodes[node / bits] = 1ul << node % bits;
+  // The kernel takes one less than it is told.
+  is_set_ = ::syscall(SYS_set_mempolicy, MPOL_PREFERRED, nodes, most_nodes + 1) == 0;
+}
+
+preferred_numa_node::~preferred_numa_node() {
+  if (is_set_) (void)::syscall(SYS_set_mempolicy, mode_before_, nodes_before_, most_nodes + 1);
 }
 
 }  // namespace xyl

@@ -24,19 +24,37 @@ enum class collective : std::uint8_t {
   send,
   receive,
   split,
-  fused_all_reduce
+  fused_all_reduce,
+  window_register,
+  window_deregister
+};
+
+// Where a buffer lies that is used in place by other ranks: in which registered window and how far into it. One
+// word, 0 for no window, which must be equal on all ranks.
+struct window_place {
+  static constexpr std::uint64_t most_windows = 0xfffe, most_bytes = 1ull << 47;
+  // The input is where the output will be: what is pulled must know it of everybody.
+  static constexpr std::uint64_t in_place = most_bytes;
+
+  static constexpr std::uint64_t pack(std::uint64_t window, std::uint64_t offset) {
+    return (window + 1) << 48 | offset;
+  }
+  static constexpr std::uint64_t window(std::uint64_t word) { return (word >> 48) - 1; }
+  static constexpr std::uint64_t offset(std::uint64_t word) { return word & (most_bytes - 1); }
 };
 
 // The arguments that must be equal on all ranks, in a form that can be printed on both sides of a mismatch.
 struct call_record {
   collective what = collective::barrier;
-  std::uint8_t type = 0;        // xylDataType_t
-  std::uint8_t operation = 0;   // xylRedOp_t; fused: xylFusedPattern_t
-  std::uint8_t device = 0;      // 1: device memory
-  std::uint32_t root = 0;       // or the peer of a send or receive; fused: what is given
-  std::uint64_t count = 0;      // elements of the whole call; fused: tokens
-  std::uint64_t selection = 0;  // hash of the agreed selection table
-  std::uint64_t more = 0;       // fused: hidden, and the bits of eps
+  std::uint8_t type = 0;         // xylDataType_t
+  std::uint8_t operation = 0;    // xylRedOp_t; fused: xylFusedPattern_t
+  std::uint8_t device = 0;       // 1: device memory
+  std::uint32_t root = 0;        // or the peer of a send or receive; fused: what is given
+  std::uint64_t count = 0;       // elements of the whole call; fused: tokens
+  std::uint64_t selection = 0;   // hash of the agreed selection table
+  std::uint64_t more = 0;        // fused: hidden, and the bits of eps
+  std::uint64_t send_place = 0;  // a window_place each, of buffers that peers may use in place
+  std::uint64_t recv_place = 0;
 };
 static_assert(sizeof(call_record) == sizeof(give_up_record::call));
 
@@ -54,7 +72,8 @@ constexpr std::uint64_t fingerprint(const call_record& r) {
                               static_cast<std::uint64_t>(r.operation) << 16 |
                               static_cast<std::uint64_t>(r.device) << 24 | static_cast<std::uint64_t>(r.root) << 32;
   const std::uint64_t mixed = mix64(mix64(mix64(small + 0x9e3779b97f4a7c15ull) ^ r.count) ^ r.selection);
-  return r.more == 0 ? mixed : mix64(mixed ^ r.more);
+  if ((r.more | r.send_place | r.recv_place) == 0) return mixed;
+  return mix64(mix64(mix64(mixed ^ r.more) + r.send_place) ^ r.recv_place);
 }
 
 // Where a rank sits in the ring that a ring allreduce follows; all ranks must have seats of the same ring. Unset,
@@ -80,6 +99,10 @@ struct call {
   const std::byte* addend = nullptr;  // see add_addend(); elements like the input's, may equal output
   std::uint64_t count = 0;            // elements of this chunk
   std::uint64_t fingerprint = 0;
+  // What no peer looks at (the turn, counters of pairs, team lines, scratch) lies from here on, at the offsets of
+  // the layout; null: in this rank's workspace. It is elsewhere where workspaces lie in memory that this rank
+  // reaches slowly.
+  std::byte* own = nullptr;
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
   ring_seat ring;

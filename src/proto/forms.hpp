@@ -13,4 +13,7 @@ enum class reduce_form : std::uint8_t { packet, direct, two_phase };
 // packet_exchange(), exchange() pushed and pulled, spread_broadcast()
 enum class move_form : std::uint8_t { packet, direct, pull, spread };
 
+// See pull_reduce_block(); staged: staged_pull().
+enum class pull_form : std::uint8_t { one_shot, two_shot, gathered, staged };
+
 }  // namespace xyl

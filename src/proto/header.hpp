@@ -16,6 +16,12 @@ XYL_FN T* at(const Call& c, int rank, std::uint64_t offset) {
   return reinterpret_cast<T*>(c.workspace[rank] + offset);
 }
 
+// The same for what this rank alone uses.
+template <class T, class Call>
+XYL_FN T* at_own(const Call& c, std::uint64_t offset) {
+  return reinterpret_cast<T*>((c.own != nullptr ? c.own : c.workspace[c.rank]) + offset);
+}
+
 // A space may split begin() in two: begin_early() says the epoch, join() the verdict. What is put in between is
 // harmless where the verdict is no: packets of a call that has failed, or of an epoch that was told from a word in
 // disorder.
@@ -36,19 +42,25 @@ XYL_FN bool join(S& s) {
     return true;
 }
 
-// Block 0 speaks for the rank, by its last lanes: the first ones have data to see to.
-template <class S, class Call>
+// Block 0 speaks for the rank, by its last lanes: the first ones have data to see to. Ordered: whoever checks with
+// order may also read what this rank wrote in earlier launches.
+template <bool Ordered = false, class S, class Call>
 XYL_FN void put_headers(S& s, const Call& c) {
   if (s.block() != 0) return;
   const epoch_t e = s.epoch();
   const std::uint64_t mine = c.map.header_offset(c.map.slot(e), static_cast<unsigned>(c.rank));
   for (int p = static_cast<int>(s.lanes() - 1 - s.lane()); p < c.ranks; p += static_cast<int>(s.lanes()))
-    if (p != c.rank) s.put(at<line>(c, p, mine), c.fingerprint, packet_epoch(e));
+    if (p == c.rank)
+      continue;
+    else if constexpr (Ordered)
+      announce(s, at<line>(c, p, mine), c.fingerprint, packet_epoch(e));
+    else
+      s.put(at<line>(c, p, mine), c.fingerprint, packet_epoch(e));
 }
 
 // This lane's part of the check; the caller joins the lanes' verdicts with all(). The last lanes look first:
 // launches leave them without data where they can, so that a header and a packet are waited for at the same time.
-template <class S, class Call>
+template <bool Ordered = false, class S, class Call>
 XYL_FN bool check_headers(S& s, const Call& c) {
   const epoch_t e = s.epoch();
   bool good = true;
@@ -58,7 +70,13 @@ XYL_FN bool check_headers(S& s, const Call& c) {
         at<const line>(c, c.rank, c.map.header_offset(c.map.slot(e), static_cast<unsigned>(p)))};
     std::uint64_t seen[1] = {};
     const waiting w{p, phase::header};
-    if (!s.template get_all<1>(theirs, packet_epoch(e), seen, w)) {
+    const auto here = [&] {
+      if constexpr (Ordered)
+        return hear<1>(s, theirs, packet_epoch(e), seen, w);
+      else
+        return s.template get_all<1>(theirs, packet_epoch(e), seen, w);
+    };
+    if (!here()) {
       good = false;
     } else if (seen[0] != c.fingerprint) {
       s.refuse(w, c.fingerprint, seen[0]);

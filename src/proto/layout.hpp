@@ -17,7 +17,7 @@
 //   team line  where blocks of one rank that share a row meet (see row.hpp); only where there are several blocks.
 //
 //   [control][flags: family x source x block][pair counters][packets: slot x source][bulk: slot x source]
-//   [messages: source x block x slot of the pair][team lines: slot]
+//   [messages: source x block x slot of the pair][team lines: slot][self-tests][copies: one of four slots x source]
 #pragma once
 
 #include <cstddef>
@@ -52,8 +52,16 @@ enum class flag_family : int {
   message,         // of pairs, in numbers of chunks: written by the sender,
   credit,          // and by the receiver, who has taken them out
   taken,           // of single_copy_exchange(): by who has taken what this rank offered
+  pulled,          // of pull.hpp: by who is done with this rank's buffers,
+  pull_gather,     // and has a share of the result,
+  pull_stage,      // or has its input in its workspace
+  copied_share,    // of copied.hpp, in numbers of chunks,
+  copied_result,   // and the same of results
   ring             // the last, since it takes twice the room
 };
+
+// Of the self-test of sync paths (sync_trial.hpp): the peer's first launch has begun, and its data has come.
+enum class trial_flag : int { meeting, data };
 
 // What a wait was waiting for, in messages.
 enum class phase : std::uint32_t {
@@ -73,7 +81,8 @@ enum class phase : std::uint32_t {
   control,
   team,
   taking,
-  taken
+  taken,
+  pulled
 };
 
 // Why a communicator is out of service. Written into every rank's control line by whoever gives up first; zero is
@@ -116,7 +125,7 @@ struct give_up_record {
   std::uint64_t wanted;
   std::uint64_t seen;
   epoch_t epoch;
-  std::uint64_t call[4];  // packed call_record of the call that failed
+  std::uint64_t call[6];  // packed call_record of the call that failed
 };
 
 // Bits of control_block.identity.life. They outlast their process, because peers keep its memory mapped.
@@ -131,6 +140,7 @@ struct control_block {
     epoch_t epoch;           // host: of the last call
     std::uint64_t turn;      // device: stands for the epoch and says who is inside, see turn.hpp
     std::uint32_t recorder;  // device: 1 once a lane was elected to fill the give_up_record
+    std::uint32_t arrived;   // device: blocks of the running launch that have come to their end, see last_out()
   } call;                    // written by the owner alone
   struct alignas(128) {
     std::uint64_t word;  // see poison
@@ -150,6 +160,8 @@ struct layout {
   static constexpr std::uint64_t header_bytes = 128;
   // Team lines: rows of a launch, meetings of a row, groups of a row.
   static constexpr unsigned team_rows = 16, team_sets = 2, team_groups = 128;
+  // Self-tests of sync paths: what a rank notes for itself, and what a peer sends it in a round.
+  static constexpr std::uint64_t trial_state_bytes = 4096, trial_data_bytes = 4096;
 
   std::uint32_t ranks = 0;
   std::uint32_t blocks = 0;         // the most blocks a launch may have
@@ -164,17 +176,21 @@ struct layout {
   std::uint64_t counters = 0;       // offset of the pairs' counters
   std::uint64_t messages = 0;       // offset of the pairs' rings
   std::uint64_t team = 0;           // offset of the team lines
+  std::uint64_t copy_stride = 0;    // bytes of one (slot, source) region that copy engines write; 0: there are none
+  std::uint64_t copies = 0;         // offset of those regions, the last of all
   std::uint64_t bytes = 0;          // the whole workspace
 
   friend constexpr bool operator==(const layout&, const layout&) = default;
 
   static constexpr std::uint32_t most_pair_blocks = 16;
+  // As many chunks are on their way together.
+  static constexpr unsigned copy_slots = 4;
 
   // packet_bytes and bulk_bytes: budgets of one slot, shared by all sources. message_bytes: the same of all pairs'
-  // rings.
+  // rings. copy_bytes: of all that copy engines write.
   static constexpr layout make(std::uint32_t ranks, std::uint32_t blocks, std::uint64_t packet_bytes,
                                std::uint64_t bulk_bytes, std::uint64_t message_bytes = 0,
-                               std::uint32_t pair_slots = 4) {
+                               std::uint32_t pair_slots = 4, std::uint64_t copy_bytes = 0) {
     layout l;
     l.ranks = ranks;
     l.blocks = blocks;
@@ -189,7 +205,10 @@ struct layout {
     l.bulk = round_up(l.packets + 2 * ranks * l.packet_stride, 4096);
     l.messages = l.bulk + 2 * ranks * l.bulk_stride;
     l.team = round_up(l.messages + ranks * l.pair_blocks * pair_slots * (header_bytes + l.pair_chunk), 4096);
-    l.bytes = l.team + (blocks > 1 ? round_up(2 * sizeof(line) * team_rows * team_sets * team_groups, 4096) : 0);
+    l.copies = l.team + (blocks > 1 ? round_up(2 * sizeof(line) * team_rows * team_sets * team_groups, 4096) : 0);
+    if (blocks > 1) l.copies += l.trial_bytes();
+    l.copy_stride = copy_bytes / copy_slots / ranks / 256 * 256;
+    l.bytes = round_up(l.copies + copy_slots * ranks * l.copy_stride, 4096);
     return l;
   }
 
@@ -235,6 +254,20 @@ struct layout {
     return team +
            sizeof(line) * (((std::uint64_t{slot} * team_rows + row) * team_sets + set) * team_groups + group);
   }
+  // Memory of the self-tests, which nothing else uses: the state, the flags, and two slots of data. Like team lines
+  // it is there only where there are several blocks.
+  XYL_FN constexpr std::uint64_t trial_offset() const { return copies - trial_bytes(); }
+  XYL_FN constexpr std::uint64_t trial_flag_offset(trial_flag what, unsigned source) const {
+    return trial_offset() + trial_state_bytes +
+           sizeof(flag) * (static_cast<unsigned>(what) * std::uint64_t{ranks} + source);
+  }
+  XYL_FN constexpr std::uint64_t trial_data_offset(unsigned slot, unsigned source) const {
+    return copies - trial_data_bytes * (std::uint64_t{2 - slot} * ranks - source);
+  }
+  // Where the share of a source's chunk lies; half a stride behind it, the result of the source's own.
+  XYL_FN constexpr std::uint64_t copied_offset(std::uint64_t chunk, unsigned source) const {
+    return copies + (chunk % copy_slots * ranks + source) * copy_stride;
+  }
   // Room for what only this rank reads: the ring of messages from itself, which nobody sends.
   XYL_FN constexpr std::uint64_t scratch_offset(unsigned rank) const { return message_offset(rank, 0, 0); }
   XYL_FN constexpr std::uint64_t scratch_bytes() const {
@@ -261,6 +294,9 @@ struct layout {
     return step == 0 || spread == 0 || room < 2 * step ? 0 : (epoch >> 1) % (room / step) * step;
   }
 
+  XYL_FN constexpr std::uint64_t trial_bytes() const {
+    return trial_state_bytes + (2 * sizeof(flag) * ranks + 4095) / 4096 * 4096 + 2 * trial_data_bytes * ranks;
+  }
   static constexpr std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
   // `ranks` sources in each family; ring: 2 * ranks steps.
   static constexpr std::uint64_t flags(std::uint64_t ranks, std::uint64_t blocks) {

@@ -63,9 +63,7 @@ template <class Op, class S, class Call>
 XYL_FN bool combine_by_lines(S& s, const Call& c, const row_team& t, unsigned row, unsigned set, unsigned pieces,
                              const std::uint32_t* scratch, std::uint32_t& out) {
   const unsigned slot = c.map.slot(s.epoch());
-  const auto line_of = [&](unsigned group) {
-    return at<line>(c, c.rank, c.map.team_offset(slot, row, set, group));
-  };
+  const auto line_of = [&](unsigned group) { return at_own<line>(c, c.map.team_offset(slot, row, set, group)); };
   for (unsigned g = t.begin / 32 + s.lane(); g * 32 < t.end; g += s.lanes()) {
     const unsigned first = g * 32 - t.begin, count = t.end - g * 32 < 32 ? t.end - g * 32 : 32;
     s.put(line_of(g), halving<Op>(scratch + first, count), packet_epoch(s.epoch()));

@@ -36,6 +36,10 @@
 //   received()         something of the peers' blocks of this index has come: they run. Both are where a space may
 //   let
 //                      the next launch be scheduled; neither orders memory
+//   announce(l, d, e), hear<N>(l, e, d, w)   put and get_all that order as post and await do (spaces of single
+//                      lanes: put and get_all do)
+//   last_out()         sync(); then true in the one block of the launch that comes here last, with all that the
+//                      others did before visible to it (one block: true)
 //   begin_early(), join()   begin() in two halves: epoch() after the first, the verdict by the second (see
 //   packet.hpp) part(total)        this block's part of [0, total), divided beforehand (part_of_block in
 //   partition.hpp)
@@ -76,6 +80,28 @@ template <class S>
 inline constexpr bool is_single_lane = requires {
   requires S::single_lane;
 };
+
+template <class S>
+XYL_FN void announce(S& s, line* l, std::uint64_t data, std::uint32_t packet) {
+  if constexpr (is_single_lane<S>)
+    s.put(l, data, packet);
+  else
+    s.announce(l, data, packet);
+}
+template <int N, class S>
+XYL_FN bool hear(S& s, const line* const (&lines)[N], std::uint32_t packet, std::uint64_t (&data)[N], waiting w) {
+  if constexpr (is_single_lane<S>)
+    return s.template get_all<N>(lines, packet, data, w);
+  else
+    return s.template hear<N>(lines, packet, data, w);
+}
+template <class S>
+XYL_FN bool last_out(S& s) {
+  if constexpr (is_single_lane<S>)
+    return true;
+  else
+    return s.last_out();
+}
 
 template <class S>
 XYL_FN void sent(S& s) {

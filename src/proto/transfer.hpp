@@ -134,8 +134,8 @@ class transfer_part {
   // The counters belong to this rank alone, and to one block.
   XYL_FN std::uint64_t* counter(const Call& c) const {
     const auto peer = static_cast<unsigned>(t_.peer);
-    return at<std::uint64_t>(c, c.rank,
-                             t_.sends ? c.map.sent_offset(peer, block_) : c.map.received_offset(peer, block_));
+    return at_own<std::uint64_t>(c,
+                                 t_.sends ? c.map.sent_offset(peer, block_) : c.map.received_offset(peer, block_));
   }
   XYL_FN std::uint32_t tag() const { return static_cast<std::uint32_t>(number_); }
   XYL_FN std::uint64_t departure(const Call& c) const {

@@ -24,6 +24,7 @@ std::string method_text(const perf_options& o) {
                                       : std::string("iterations as needed");
   if (o.aggregated_calls > 1) text += format_text(" of %d calls", o.aggregated_calls);
   text += format_text(", %d warm-up; median of %d, slowest rank", o.warmup_iterations, o.repetitions);
+  if (o.registration > 0) text += "; registered buffers";
   if (o.graph_launches > 0) text += format_text("; in a CUDA graph launched %d times", o.graph_launches);
   if (o.threads * o.ranks_per_thread > 1)
     text +=
@@ -55,6 +56,7 @@ nlohmann::ordered_json facts_json(const run_facts& facts) {
   json["repetitions"] = o.repetitions;
   json["graph_launches"] = o.graph_launches;
   json["checks"] = o.checks;
+  json["registered"] = o.registration > 0;
   json["threads"] = o.threads;
   json["ranks_per_thread"] = o.ranks_per_thread;
   json["ranks"] = nlohmann::ordered_json::array();

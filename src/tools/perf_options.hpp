@@ -31,6 +31,7 @@ struct perf_options {
   int repetitions = 5;
   int graph_launches = 0;  // 0: no graph
   int checks = 1;
+  int registration = 0;  // 0: buffers are not registered
   std::vector<xylDataType_t> types = {xylFloat32};
   std::vector<xylRedOp_t> operations = {xylSum};
   int root = 0;     // all_roots: one line for each

@@ -21,6 +21,7 @@ struct perf_rank {
   std::unique_ptr<perf_memory> memory;
   std::byte* send = nullptr;
   std::byte* recv = nullptr;
+  void* windows[2] = {};  // of both, where they are registered
 };
 
 // The wrong elements that a thread found; of the first one, whose it is and a sentence.
@@ -47,8 +48,10 @@ struct perf_team {
   bool speaks = true;   // the first one of all
   std::vector<perf_rank> own;
 
-  // Buffers of this size, and the guard, for every own rank.
+  // Buffers of this size, and the guard, for every own rank; registered if the options say so.
   result allocate(std::size_t bytes);
+  // Ends the registration, and frees what was registered. Other buffers end with their memory.
+  result release();
 
   // Adds the faults of all threads to `wrong`; the lowest rank that has one says so on stderr. what: the call.
   void count_wrong(const std::string& what, const fault_count& here, std::int64_t& wrong);

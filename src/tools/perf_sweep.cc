@@ -70,12 +70,13 @@ result sweep_task::run(perf_team& team, std::ofstream& csv) {
     most_bytes = std::max(most_bytes, message_bytes(measured, l.count, info_of(l.type).size, team.ranks));
   XYL_TRY(team.allocate(most_bytes));
   measurement measuring(measured, team);
-  return fill_table(
+  XYL_TRY(fill_table(
       team, report_, report_.rows, lines, csv,
       [&](const perf_line& line, perf_row& row) { return measuring.measure(line, row); },
       [](const perf_line& l) {
         return format_text("%zu %s, %s", l.count, info_of(l.type).name, info_of(l.operation).name);
-      });
+      }));
+  return team.release();
 }
 
 }  // namespace

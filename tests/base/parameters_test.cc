@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "proto/algorithm.hpp"
+#include "proto/sync_path.hpp"
 
 namespace xyl {
 namespace {
@@ -94,15 +95,34 @@ TEST(parameters, sizes_blocks_and_choices) {
   EXPECT_EQ(read_good({"XYLEM_MAX_BLOCKS=64"}).max_blocks, 64);
   EXPECT_FALSE(read_good({"XYLEM_GPU=never"}).use_gpu);
   EXPECT_TRUE(read_good({"XYLEM_GPU=auto"}).use_gpu);
+  EXPECT_EQ(read_good({"XYLEM_P2P=auto"}).peer_to_peer, peer_to_peer_use::automatic);
+  EXPECT_EQ(read_good({"XYLEM_P2P=0"}).peer_to_peer, peer_to_peer_use::never);
+  EXPECT_EQ(read_good({"XYLEM_P2P=1"}).peer_to_peer, peer_to_peer_use::always);
+  EXPECT_EQ(read_good({"XYLEM_COPY_ENGINE_BYTES=4M"}).copy_engine_bytes, 4u << 20);
+  EXPECT_EQ(read_good({"XYLEM_COPY_ENGINE_BYTES=0"}).copy_engine_bytes, 0u);
   EXPECT_TRUE(read_good({"XYLEM_DETERMINISTIC=1"}).deterministic);
   EXPECT_FALSE(read_good({"XYLEM_DETERMINISTIC=0"}).deterministic);
   EXPECT_EQ(read_good({"XYLEM_OVERLAP=auto"}).overlap, launch_overlap::automatic);
   EXPECT_EQ(read_good({"XYLEM_OVERLAP=none"}).overlap, launch_overlap::none);
   EXPECT_EQ(read_good({"XYLEM_OVERLAP=early"}).overlap, launch_overlap::early);
+  EXPECT_FALSE(read_good({"XYLEM_SYNC=auto"}).forced_sync.has_value());
+  EXPECT_TRUE(read_good({"XYLEM_SYNC=list"}).list_sync);
+  for (int path = 0; path < sync_paths; ++path)
+    for (const char* suffix : {"", "+pdl"}) {
+      const parameters p = read_good({std::string("XYLEM_SYNC=") + name_of(static_cast<sync_path>(path)) + suffix});
+      EXPECT_EQ(p.forced_sync, static_cast<sync_path>(path));
+      EXPECT_EQ(p.forced_sync_overlaps, *suffix != '\0');
+      EXPECT_FALSE(p.list_sync);
+    }
   EXPECT_EQ(read_good({"XYLEM_ISA=auto"}).host_instructions, instruction_set::automatic);
   EXPECT_EQ(read_good({"XYLEM_ISA=baseline"}).host_instructions, instruction_set::baseline);
   EXPECT_EQ(read_good({"XYLEM_ISA=avx2"}).host_instructions, instruction_set::avx2);
   EXPECT_EQ(read_good({"XYLEM_ISA=AVX512"}).host_instructions, instruction_set::avx512);
+  EXPECT_EQ(read_good({"XYLEM_PULL=auto"}).pull, pull_use::automatic);
+  EXPECT_EQ(read_good({"XYLEM_PULL=never"}).pull, pull_use::never);
+  EXPECT_EQ(read_good({"XYLEM_PULL=oneshot"}).pull, pull_use::one_shot);
+  EXPECT_EQ(read_good({"XYLEM_PULL=twoshot"}).pull, pull_use::two_shot);
+  EXPECT_EQ(read_good({"XYLEM_PULL=staged"}).pull, pull_use::staged);
   EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=auto"}).single_copy, single_copy_use::automatic);
   EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=always"}).single_copy, single_copy_use::always);
   EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=never"}).single_copy, single_copy_use::never);
@@ -129,13 +149,17 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_TIMEOUT_WARNING", {"0.001", "86401", "never"}},
       {"XYLEM_ALGO", {"tree", "one-shot", "0"}},
       {"XYLEM_GPU", {"0", "always"}},
+      {"XYLEM_P2P", {"2", "never", "yes"}},
+      {"XYLEM_COPY_ENGINE_BYTES", {"4KB", "-1", "1025G"}},
       {"XYLEM_PACKET_BYTES", {"4KB", "1.5K", "1025G", "99999999999999999999"}},
       {"XYLEM_ONESHOT_BYTES", {"4 K", "1T"}},
       {"XYLEM_MAX_BLOCKS", {"0", "65", "1k", "4294967297"}},
       {"XYLEM_OVERLAP", {"always", "0", "Early "}},
+      {"XYLEM_SYNC", {"ll+", "+pdl", "ll +pdl", "list+pdl", "auto+pdl", "packet", "ll256"}},
       {"XYLEM_DETERMINISTIC", {"2", "yes", "01"}},
       {"XYLEM_ISA", {"sse", "avx1024"}},
       {"XYLEM_SINGLE_COPY", {"yes", "0"}},
+      {"XYLEM_PULL", {"packet", "1"}},
       {"XYLEM_CONNECT_TIMEOUT", {"0", "86401", "10s"}},
       {"XYLEM_SOCKET_IFNAME", {"eth0,,lo", "eth0,", "^", "=^eth0", "^^eth0", "sixteen_letters_", "eth 0", "a/b"}},
       {"XYLEM_TOPO_FILE", {"box.xml", "./box.xml"}},
@@ -187,6 +211,21 @@ TEST(parameters, a_ring_is_not_deterministic) {
   EXPECT_TRUE(contains(text, "XYLEM_ALGO") && contains(text, "XYLEM_DETERMINISTIC=1")) << text;
   for (const char* rest : {"packet", "oneshot", "twoshot", "auto"})
     read_good({std::string("XYLEM_ALGO=") + rest, "XYLEM_DETERMINISTIC=1"});
+}
+
+TEST(parameters, sync_paths_fit_what_else_is_asked_for) {
+  for (const char* flags : {"flag", "flag-gpu+pdl", "fence"})
+    for (const char* packets : {"packet", "twoshotpacket"}) {
+      const std::string text =
+          text_of_bad({std::string("XYLEM_ALGO=") + packets, std::string("XYLEM_SYNC=") + flags});
+      EXPECT_TRUE(contains(text, "XYLEM_ALGO") && contains(text, "XYLEM_SYNC")) << text;
+    }
+  read_good({"XYLEM_ALGO=packet", "XYLEM_SYNC=ll"});
+  read_good({"XYLEM_ALGO=twoshot", "XYLEM_SYNC=fence"});
+  EXPECT_TRUE(contains(text_of_bad({"XYLEM_OVERLAP=none", "XYLEM_SYNC=ll+pdl"}), "XYLEM_OVERLAP is none"));
+  EXPECT_TRUE(contains(text_of_bad({"XYLEM_OVERLAP=late", "XYLEM_SYNC=ll"}), "without +pdl"));
+  read_good({"XYLEM_OVERLAP=none", "XYLEM_SYNC=ll"});
+  read_good({"XYLEM_OVERLAP=early", "XYLEM_SYNC=flag+pdl"});
 }
 
 TEST(parameters, hostile_values_come_out_short_and_printable) {

@@ -118,6 +118,34 @@ TEST_F(planning, the_ring_keeps_together_what_a_switch_holds) {
   EXPECT_EQ(crossings, 2);
 }
 
+TEST_F(planning, how_devices_synchronise_is_in_the_table_and_in_the_description) {
+  made_ranks ranks = interleaved();
+  sync_decision sync;
+  sync.choice = {false, flag_order::fenced, launch_overlap::none, launch_overlap::early};
+  sync.rows.push_back({"ll", "words", "yes", "passed", "no: slower than plain flags", 3.14159, 0, false});
+  planning_input in = ranks.input();
+  planned without, with;
+  ASSERT_TRUE(make_choice(in, without).ok());
+  in.sync = &sync;
+  ASSERT_TRUE(make_choice(in, with).ok());
+  EXPECT_TRUE(with.agreed.plausible(8));
+  EXPECT_EQ(with.agreed.choice.sync, sync.choice.packed());
+  EXPECT_NE(with.agreed.choice.hash(), without.agreed.choice.hash());
+  EXPECT_TRUE(uses_packets(without.agreed.choice.choose(without.agreed.choice.device, 8)));
+  for (std::uint64_t bytes = 1; bytes < 1ull << 32; bytes *= 2)
+    EXPECT_FALSE(uses_packets(with.agreed.choice.choose(with.agreed.choice.device, bytes))) << bytes;
+  const json s = description_of(with)["synchronisation"]["device_memory"];
+  EXPECT_EQ(s["packets"], false);
+  EXPECT_EQ(s["flags"], "fence");
+  EXPECT_EQ(s["overlap_of_flags"], "early");
+  ASSERT_EQ(s["paths"].size(), 1u);
+  EXPECT_EQ(s["paths"][0]["trip_us"], 3.14);
+  EXPECT_TRUE(s["paths"][0]["launch_us"].is_null());
+  EXPECT_EQ(s["paths"][0]["why"], "no: slower than plain flags");
+  EXPECT_NE(with.line.find("no packets (overlap none), fence (overlap early)"), std::string::npos) << with.line;
+  EXPECT_TRUE(description_of(without)["synchronisation"]["device_memory"].is_null());
+}
+
 TEST_F(planning, thresholds_are_those_of_the_fastest_that_runs) {
   made_ranks ranks = interleaved();
   const planned p = ranks.decide();
@@ -468,6 +496,27 @@ TEST_F(planning, garbled_choices_are_not_plausible) {
   bad = p.agreed;
   bad.choice.plan ^= 1;
   EXPECT_NE(bad.choice.hash(), p.agreed.choice.hash()) << "calls of ranks with different plans must differ";
+}
+
+// No model and no cache knows this path; variables still count.
+TEST_F(planning, gpus_that_meet_in_host_memory_get_thresholds_of_their_own_and_say_why) {
+  made_ranks ranks(topo::test::one_switch(2), {0, 1});
+  planning_input in = ranks.input();
+  in.is_staged = true;
+  in.staging_reason = "rank 1: device 1 cannot map the workspace of rank 0";
+  planned p;
+  ASSERT_TRUE(make_choice(in, p).ok());
+  EXPECT_EQ(p.agreed.choice.device.from, selection::origin::staged);
+  EXPECT_TRUE(p.agreed.plausible(2));
+  const json d = json::parse(p.description);
+  EXPECT_EQ(d["device_paths"]["workspaces"], "host memory");
+  EXPECT_EQ(d["device_paths"]["because"], in.staging_reason);
+  EXPECT_EQ(d["device_paths"]["copy_engine_bytes"], p.agreed.choice.copy_engine_bytes);
+  EXPECT_NE(p.line.find("meeting in host memory"), std::string::npos) << p.line;
+  EXPECT_EQ(json::parse(ranks.decide().description)["device_paths"]["workspaces"], "device memory");
+  ranks.wishes.packet_bytes = 100;
+  ASSERT_TRUE(make_choice(in, p).ok());
+  EXPECT_EQ(p.agreed.choice.device.from, selection::origin::variable);
 }
 
 }  // namespace

@@ -80,6 +80,26 @@ TEST(selection, thresholds_of_the_environment_are_kept_and_force_wins) {
   EXPECT_EQ(s.choose(s.host, 1), algorithm::one_shot) << "a rank alone has no peer to wait for";
 }
 
+TEST(selection, copy_engines_move_long_messages_where_devices_meet_in_host_memory_or_somebody_says_so) {
+  parameters p;
+  const selection straight = selection::defaults(2, p, 16), staged = selection::defaults(2, p, 16, false, true);
+  EXPECT_EQ(straight.copy_engine_bytes, UINT64_MAX);
+  EXPECT_LT(staged.copy_engine_bytes, UINT64_MAX);
+  EXPECT_EQ(staged.device.from, selection::origin::staged);
+  EXPECT_TRUE(staged.plausible(2));
+  EXPECT_NE(straight.hash(), staged.hash());
+  EXPECT_EQ(selection::defaults(1, p, 16, false, true).copy_engine_bytes, UINT64_MAX);
+  EXPECT_LE(staged.device.packet_bytes, straight.device.packet_bytes)
+      << "packets are twice the bytes, and the link is slower";
+  p.copy_engine_bytes = 1 << 20;
+  EXPECT_EQ(selection::defaults(2, p, 16).copy_engine_bytes, 1u << 20);
+  p.copy_engine_bytes = 0;
+  EXPECT_EQ(selection::defaults(2, p, 16, false, true).copy_engine_bytes, UINT64_MAX);
+  p.copy_engine_bytes = 1 << 20;
+  p.forced_algorithm = algorithm::ring;
+  EXPECT_EQ(selection::defaults(2, p, 16, false, true).copy_engine_bytes, UINT64_MAX);
+}
+
 TEST(selection, blocks_never_exceed_what_is_co_resident) {
   parameters p;
   for (unsigned most : {1u, 16u, 64u}) {
@@ -92,6 +112,76 @@ TEST(selection, blocks_never_exceed_what_is_co_resident) {
   }
   p.max_blocks = 3;
   EXPECT_EQ(selection::defaults(2, p, 64).max_blocks, 3u);
+}
+
+TEST(selection, without_packets_devices_use_flags_for_every_size) {
+  for (int ranks : {2, 3, 4, 8})
+    for (bool has_ranges : {false, true}) {
+      selection s = selection::defaults(ranks, {}, 16);
+      const selection::range ranges[] = {{100, static_cast<std::uint64_t>(algorithm::packet)},
+                                         {10'000, static_cast<std::uint64_t>(algorithm::two_shot_packet)},
+                                         {UINT64_MAX, static_cast<std::uint64_t>(algorithm::ring)}};
+      if (has_ranges) ASSERT_TRUE(selection::set_ranges(s.device, ranges, selection::origin::cache));
+      const selection before = s;
+      s.avoid_packets();
+      EXPECT_TRUE(s.plausible(static_cast<std::uint32_t>(ranks)));
+      for (std::uint64_t bytes = 1; bytes < 1ull << 40; bytes *= 2) {
+        const algorithm was = before.choose(before.device, bytes), is = s.choose(s.device, bytes);
+        EXPECT_FALSE(uses_packets(is)) << bytes;
+        // Nothing else changes.
+        if (!uses_packets(was)) {
+          EXPECT_EQ(is, was) << ranks << " " << bytes;
+        }
+        EXPECT_EQ(s.choose(s.host, bytes), before.choose(before.host, bytes));
+      }
+      EXPECT_EQ(s.choose(s.device, 64), algorithm::one_shot);
+    }
+}
+
+TEST(selection, registered_buffers_are_used_in_place_from_a_size_on_and_as_is_wished) {
+  parameters p;
+  selection s = selection::defaults(4, p, 16);
+  const std::uint64_t least = s.device.pull_bytes;
+  EXPECT_EQ(s.choose_pull(s.device, least - 1, true, true), std::nullopt);
+  EXPECT_EQ(s.choose_pull(s.device, least, true, true), pull_form::two_shot);
+  EXPECT_EQ(s.choose_pull(s.device, 64 << 20, true, false), pull_form::two_shot);
+  EXPECT_EQ(s.choose_pull(s.device, 64 << 20, false, false), pull_form::gathered);
+  EXPECT_EQ(selection::defaults(1, p, 16).choose_pull(s.device, 64 << 20, true, true), std::nullopt);
+  EXPECT_EQ(s.device.staged_pull_bytes, UINT64_MAX);
+  p.forced_algorithm = algorithm::ring;
+  s = selection::defaults(4, p, 16);
+  EXPECT_EQ(s.choose_pull(s.device, 64 << 20, true, true), std::nullopt) << "XYLEM_ALGO says how";
+  p.pull = pull_use::one_shot;
+  s = selection::defaults(4, p, 16);
+  EXPECT_EQ(s.choose_pull(s.host, 1, true, false), pull_form::one_shot);
+  EXPECT_EQ(s.choose_pull(s.host, 1, true, true), pull_form::two_shot)
+      << "an input that is overwritten while it is read";
+  p.pull = pull_use::two_shot;
+  s = selection::defaults(4, p, 16);
+  EXPECT_EQ(s.choose_pull(s.device, 1, true, false), pull_form::two_shot);
+  EXPECT_EQ(s.choose_pull(s.device, 1, false, false), pull_form::gathered);
+  p.pull = pull_use::never;
+  s = selection::defaults(4, p, 16);
+  EXPECT_EQ(s.choose_pull(s.device, UINT64_MAX - 1, true, true), std::nullopt);
+  p = {};
+  p.pull = pull_use::staged;
+  EXPECT_EQ(selection::defaults(4, p, 16).device.staged_pull_bytes, 0u);
+}
+
+TEST(selection, chunks_that_pass_through_bulk_data_fit_there) {
+  for (std::uint32_t ranks = 2; ranks <= 64; ++ranks)
+    for (const std::uint64_t budget : {std::uint64_t{4096} * ranks, std::uint64_t{16} << 20}) {
+      const layout map = layout::make(ranks, 1, 64 * ranks, budget);
+      const std::uint64_t room = map.bulk_stride * ranks;
+      // A share of the result; all of it, and a share.
+      const std::uint64_t gathered = gathered_pull_bytes(map), staged = staged_pull_bytes(map, UINT64_MAX);
+      EXPECT_LE(gathered / ranks, room);
+      EXPECT_LE(staged + staged / ranks, room);
+      for (const std::uint64_t bytes : {gathered, staged, staged_pull_bytes(map, 5000)}) {
+        EXPECT_GT(bytes, 0u);
+        EXPECT_EQ(bytes % (16 * ranks), 0u) << "shares are whole units";
+      }
+    }
 }
 
 TEST(selection, hash_differs_where_a_field_differs) {

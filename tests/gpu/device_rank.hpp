@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // One MPI process as one rank of a device communicator, for the GPU tests and benches: a device side, a host
-// control page that only this process sees, and the cutting of long messages. Any failure of the scaffolding ends
-// the job.
+// control page that only this process sees, and the cutting of long messages. With XYLEM_P2P=0 the ranks meet in
+// host memory. Any failure of the scaffolding ends the job.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -35,6 +35,7 @@ struct settings {
   std::uint64_t bulk_bytes = 16 << 20;
   std::uint32_t blocks = 64;
   std::int64_t deadline_ns = 30'000'000'000;
+  std::uint64_t copy_bytes = 16 << 20;  // of all slots
 };
 
 class device_rank {
@@ -42,21 +43,37 @@ class device_rank {
   explicit device_rank(const settings& s = {}) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
-    map_ = layout::make(static_cast<std::uint32_t>(ranks_), s.blocks, s.packet_bytes, s.bulk_bytes);
+    map_ = layout::make(static_cast<std::uint32_t>(ranks_), s.blocks, s.packet_bytes, s.bulk_bytes, 0, 4,
+                        s.copy_bytes);
     void* page = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) MPI_Abort(MPI_COMM_WORLD, 1);
     control_ = static_cast<control_block*>(page);
     must(device_side::create(device_side::current_device(), map_, static_cast<std::byte*>(page), page_bytes,
-                             s.deadline_ns, side_),
+                             s.deadline_ns, true, side_),
          "create");
     std::vector<device_handle> all(static_cast<std::size_t>(ranks_));
     MPI_Allgather(&side_->handle(), sizeof(device_handle), MPI_BYTE, all.data(), sizeof(device_handle), MPI_BYTE,
                   MPI_COMM_WORLD);
-    must(side_->connect(all, rank_), "connect");
     // Never automatic: these tests are run once for each way.
     parameters p;
     must(read_parameters(environ, p), "read_parameters");
-    side_->overlap(p.overlap == launch_overlap::automatic ? launch_overlap::late : p.overlap);
+    std::shared_ptr<peer_group> windows;
+    if (p.peer_to_peer == peer_to_peer_use::never) {
+      std::unique_ptr<peer_group> made;
+      const auto exchange = [](const void* mine, void* others, std::size_t bytes) {
+        const int count = static_cast<int>(bytes);
+        return MPI_Allgather(mine, count, MPI_BYTE, others, count, MPI_BYTE, MPI_COMM_WORLD) != MPI_SUCCESS;
+      };
+      must(peer_group::create(rank_, exchange, map_, made), "host memory for XYLEM_P2P=0");
+      windows = std::move(made);
+    }
+    must(side_->connect(all, rank_, std::move(windows)), "connect");
+    sync_choice sync;
+    sync.packet_overlap = sync.flag_overlap =
+        p.overlap == launch_overlap::automatic ? launch_overlap::late : p.overlap;
+    // XYLEM_SYNC: a flag's name is the order of flags.
+    if (p.forced_sync && is_flag(*p.forced_sync)) sync.flags = order_of(*p.forced_sync);
+    side_->use(sync);
     int on_this_gpu = 0;
     int blocks = static_cast<int>(s.blocks);
     for (const device_handle& h : all) {
@@ -128,6 +145,18 @@ class device_rank {
                              static_cast<std::byte*>(recv) + done * element_bytes, part, record, stream),
            "all_reduce");
     }
+  }
+
+  // The same, moved by copy engines.
+  void all_reduce_by_copies(const void* send, void* recv, std::uint64_t count, xylDataType_t type, xylRedOp_t op,
+                            cudaStream_t stream) {
+    call_record record;
+    record.what = collective::all_reduce;
+    record.type = static_cast<std::uint8_t>(type);
+    record.operation = static_cast<std::uint8_t>(op);
+    record.device = 1;
+    record.count = count;
+    must(side_->all_reduce_by_copies(send, recv, count, record, stream), "all_reduce_by_copies");
   }
 
  private:

@@ -2,6 +2,8 @@
 #include "os/numa.hpp"
 
 #include <gtest/gtest.h>
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -49,6 +51,39 @@ TEST(numa, a_process_is_placed_only_if_all_its_processors_are_of_one_node) {
   EXPECT_EQ(numa_node_of(set_of("9"), found), -1);
   EXPECT_EQ(numa_node_of(set_of(""), found), -1);
   EXPECT_TRUE(list_numa_nodes(root).empty());
+}
+
+TEST(numa, a_device_is_at_the_node_that_the_kernel_names) {
+  const std::string root = testing::TempDir() + "numa_pci_test." + std::to_string(getpid());
+  const std::string devices = root + "/sys/bus/pci/devices/";
+  for (const auto& [name, node] :
+       {std::pair{"0000:3b:00.0", "1\n"}, {"0000:3c:00.0", "-1\n"}, {"0000:3d:00.0", "x"}}) {
+    std::filesystem::create_directories(devices + name);
+    std::ofstream(devices + name + "/numa_node") << node;
+  }
+  EXPECT_EQ(numa_node_of_pci(root, "0000:3b:00.0"), 1);
+  EXPECT_EQ(numa_node_of_pci(root, "0000:3c:00.0"), -1);
+  EXPECT_EQ(numa_node_of_pci(root, "0000:3d:00.0"), -1);
+  EXPECT_EQ(numa_node_of_pci(root, "0000:3e:00.0"), -1);
+  std::filesystem::remove_all(root);
+}
+
+TEST(numa, the_policy_of_before_comes_back) {
+  const auto policy = [] {
+    int mode = -1;
+    EXPECT_EQ(::syscall(SYS_get_mempolicy, &mode, nullptr, 0, nullptr, 0), 0);
+    return mode;
+  };
+  { EXPECT_FALSE(preferred_numa_node(-1).is_set()); }
+  int mode = 0;
+  if (::syscall(SYS_get_mempolicy, &mode, nullptr, 0, nullptr, 0) != 0) GTEST_SKIP() << "no policies here";
+  const int before = policy();
+  {
+    const preferred_numa_node node(0);
+    if (!node.is_set()) GTEST_SKIP() << "policies cannot be set here";
+    EXPECT_EQ(policy(), MPOL_PREFERRED);
+  }
+  EXPECT_EQ(policy(), before);
 }
 
 }  // namespace

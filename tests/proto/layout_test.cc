@@ -52,7 +52,8 @@ TEST(layout, regions_are_disjoint_aligned_and_inside) {
     for (const unsigned blocks : {1u, 3u, 32u})
       for (const std::uint64_t packet_bytes : {0ull, 1ull, 1000ull, 65536ull, 2097152ull})
         for (const std::uint64_t bulk_bytes : {4096ull, 100'000ull, 8388608ull}) {
-          const layout l = layout::make(ranks, blocks, packet_bytes, bulk_bytes, packet_bytes, 4 + blocks % 2);
+          const layout l =
+              layout::make(ranks, blocks, packet_bytes, bulk_bytes, packet_bytes, 4 + blocks % 2, packet_bytes * 3);
           std::vector<region> regions{{0, sizeof(control_block)}};
           for (int f = 0; f <= static_cast<int>(flag_family::ring); ++f) {
             const auto family = static_cast<flag_family>(f);
@@ -98,6 +99,31 @@ TEST(layout, regions_are_disjoint_aligned_and_inside) {
                 regions.push_back({first, l.team_offset(slot, row, set, layout::team_groups - 1) + sizeof(line)});
                 ASSERT_EQ(first % 128, 0u);
               }
+          if (blocks > 1) {
+            const std::uint64_t state = l.trial_offset();
+            ASSERT_EQ(state % 4096, 0u);
+            regions.push_back({state, state + layout::trial_state_bytes});
+            for (unsigned source = 0; source < ranks; ++source) {
+              for (const trial_flag what : {trial_flag::meeting, trial_flag::data}) {
+                const std::uint64_t at = l.trial_flag_offset(what, source);
+                ASSERT_EQ(at % 128, 0u);
+                regions.push_back({at, at + sizeof(flag)});
+              }
+              for (unsigned slot = 0; slot < 2; ++slot) {
+                const std::uint64_t data = l.trial_data_offset(slot, source);
+                ASSERT_EQ(data % 128, 0u);
+                regions.push_back({data, data + layout::trial_data_bytes});
+              }
+            }
+          }
+          for (unsigned chunk = 0; chunk < layout::copy_slots && l.copy_stride > 0; ++chunk)
+            for (unsigned source = 0; source < ranks; ++source) {
+              const std::uint64_t at = l.copied_offset(chunk, source);
+              ASSERT_EQ(at % 256, 0u);
+              ASSERT_EQ(at, l.copied_offset(chunk + 3 * layout::copy_slots, source));
+              regions.push_back({at, at + l.copy_stride});
+            }
+          ASSERT_LE(layout::copy_slots * ranks * l.copy_stride, packet_bytes * 3);
           ASSERT_NO_FATAL_FAILURE(expect_disjoint(regions, l.bytes));
           ASSERT_EQ(l.bytes % 4096, 0u);
           // Of packets half is payload.

@@ -31,6 +31,7 @@ struct thread_block {
   std::vector<std::uint64_t> words = std::vector<std::uint64_t>(2 * 16);
   epoch_t epoch = 0;                                                           // of begin()
   bool healthy = true;                                                         // of begin()
+  bool is_last = false;                                                        // of last_out()
   std::vector<std::uint32_t> scratch = std::vector<std::uint32_t>(16384 / 2);  // see row_scratch() in proto/row.hpp
 };
 
@@ -52,6 +53,7 @@ struct thread_rank {
   // Blocks that have begun, ever; how many had when the current call began; and that have ended, ever. They wrap
   // soon.
   std::uint32_t entered = first_count, base = first_count, left = first_count;
+  std::uint32_t out = 0;  // blocks of this launch that have come to last_out()
   static constexpr auto first_count = static_cast<std::uint32_t>(-3);
 };
 
@@ -134,41 +136,20 @@ class thread_space {
 
   // Release and acquire stand for the launch boundary (see space.hpp): what the sender's earlier launches read
   // comes before what the receiver's later launches write.
-  void put(line* to, std::uint64_t data, std::uint32_t e) {
-    jitter();
-    const std::uint64_t high = static_cast<std::uint64_t>(e) << 32;
-    of(to->word[0]).store(high | (data & 0xffffffffu), std::memory_order_release);
-    jitter();
-    of(to->word[1]).store(high | data >> 32, std::memory_order_release);
-  }
+  void put(line* to, std::uint64_t data, std::uint32_t e) { put(to, data, e, std::memory_order_release); }
 
   template <int N>
   bool get_all(const line* const (&lines)[N], std::uint32_t e, std::uint64_t (&data)[N], waiting w) {
-    jitter();
-    std::uint64_t words[N][2];
-    waiting for_whom = w;
-    std::uint32_t seen = 0;
-    const bool good = wait([&] {
-      for (int i = 0; i < N; ++i)
-        for (int half = 0; lines[i] && half < 2; ++half)
-          words[i][half] = of(const_cast<line*>(lines[i])->word[half]).load(std::memory_order_acquire);
-      for (int i = 0; i < N; ++i)
-        for (int half = 0; lines[i] && half < 2; ++half)
-          if (words[i][half] >> 32 != e) {
-            for_whom = w.of_line(i);
-            seen = static_cast<std::uint32_t>(words[i][half] >> 32);
-            return false;
-          }
-      return true;
-    });
-    if (!good) {
-      give_up(for_whom, e, seen);
-      return false;
-    }
-    for (int i = 0; i < N; ++i)
-      if (lines[i]) data[i] = (words[i][0] & 0xffffffffu) | words[i][1] << 32;
-    return true;
+    return get_all(lines, e, data, w, std::memory_order_acquire);
   }
+
+  // Release and acquire within the launch.
+  void announce(line* to, std::uint64_t data, std::uint32_t e) { put(to, data, e, std::memory_order_release); }
+  template <int N>
+  bool hear(const line* const (&lines)[N], std::uint32_t e, std::uint64_t (&data)[N], waiting w) {
+    return get_all(lines, e, data, w, std::memory_order_acquire);
+  }
+  bool last_out() { return last_out(std::memory_order_acq_rel); }
 
   void refuse(waiting w, std::uint64_t wanted, std::uint64_t seen) {
     fill_record(xylInvalidUsage, w, wanted, seen);
@@ -202,6 +183,55 @@ class thread_space {
   template <class T>
   static std::atomic_ref<T> of(T& object) {
     return std::atomic_ref<T>(object);
+  }
+
+  void put(line* to, std::uint64_t data, std::uint32_t e, std::memory_order order) {
+    jitter();
+    const std::uint64_t high = static_cast<std::uint64_t>(e) << 32;
+    of(to->word[0]).store(high | (data & 0xffffffffu), order);
+    jitter();
+    of(to->word[1]).store(high | data >> 32, order);
+  }
+
+  template <int N>
+  bool get_all(const line* const (&lines)[N], std::uint32_t e, std::uint64_t (&data)[N], waiting w,
+               std::memory_order order) {
+    jitter();
+    std::uint64_t words[N][2];
+    waiting for_whom = w;
+    std::uint32_t seen = 0;
+    const bool good = wait([&] {
+      for (int i = 0; i < N; ++i)
+        for (int half = 0; lines[i] && half < 2; ++half)
+          words[i][half] = of(const_cast<line*>(lines[i])->word[half]).load(order);
+      for (int i = 0; i < N; ++i)
+        for (int half = 0; lines[i] && half < 2; ++half)
+          if (words[i][half] >> 32 != e) {
+            for_whom = w.of_line(i);
+            seen = static_cast<std::uint32_t>(words[i][half] >> 32);
+            return false;
+          }
+      return true;
+    });
+    if (!good) {
+      give_up(for_whom, e, seen);
+      return false;
+    }
+    for (int i = 0; i < N; ++i)
+      if (lines[i]) data[i] = (words[i][0] & 0xffffffffu) | words[i][1] << 32;
+    return true;
+  }
+
+  bool last_out(std::memory_order order, bool lanes_meet = true) {
+    if (lanes_meet) sync();
+    if (lane_ == 0) {
+      const std::uint32_t before = of(owner_.out).fetch_add(1, order);
+      shared_.is_last = before + 1 == blocks_;
+      // Nobody else comes in this launch, and the next one is ordered behind it by the caller.
+      if (shared_.is_last) of(owner_.out).store(0, std::memory_order_relaxed);
+    }
+    shared_.barrier.arrive_and_wait();
+    return shared_.is_last;
   }
 
   void post(flag* f, epoch_t e, std::memory_order order) {

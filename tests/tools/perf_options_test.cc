@@ -51,6 +51,13 @@ TEST(perf_options, defaults) {
   EXPECT_EQ(o.operations, std::vector<xylRedOp_t>{xylSum});
   EXPECT_EQ(o.memory, memory_choice::automatic);
   EXPECT_FALSE(o.compare);
+  EXPECT_EQ(o.registration, 0);
+}
+
+TEST(perf_options, registration_is_that_of_nccl_tests) {
+  EXPECT_EQ(read_good({"-R", "1"}).registration, 1);
+  EXPECT_EQ(read_good({"--local_register", "2"}).registration, 2);
+  EXPECT_TRUE(contains(error_of({"-R", "yes"}), "a whole number from 0 to 2"));
 }
 
 TEST(perf_options, short_flags) {

@@ -20,10 +20,11 @@ enum class ordering_fault {
   early_reuse,          // one slot instead of two
   no_credit,            // a pair's ring is written on without waiting for the receiver
   not_taken,            // a rank returns while peers may still read its buffer
+  relaxed_last_out,     // the last block speaks for blocks that it does not know to be done
 };
 inline constexpr std::string_view fault_names[] = {
-    "none",        "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await", "no_departure",
-    "early_reuse", "no_credit",    "not_taken"};
+    "none",         "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await",
+    "no_departure", "early_reuse",  "no_credit",     "not_taken",           "relaxed_last_out"};
 
 template <ordering_fault Fault>
 class faulty_space : public thread_space {
@@ -36,7 +37,7 @@ class faulty_space : public thread_space {
   }
   bool await(const flag* f, epoch_t e, waiting w) {
     if (Fault == ordering_fault::no_credit && w.what == phase::credit) return true;
-    if (Fault == ordering_fault::not_taken && w.what == phase::taken) return true;
+    if (Fault == ordering_fault::not_taken && (w.what == phase::taken || w.what == phase::pulled)) return true;
     return thread_space::await(
         f, e, w, Fault == ordering_fault::relaxed_await ? std::memory_order_relaxed : std::memory_order_acquire);
   }
@@ -52,6 +53,22 @@ class faulty_space : public thread_space {
   bool get_all(const line* const (&lines)[N], std::uint32_t e, std::uint64_t (&data)[N], waiting w) {
     if (Fault == ordering_fault::no_departure && w.what == phase::header) return true;
     return thread_space::get_all(lines, e, data, w);
+  }
+  void announce(line* l, std::uint64_t data, std::uint32_t e) {
+    thread_space::put(
+        l, data, e, Fault == ordering_fault::relaxed_post ? std::memory_order_relaxed : std::memory_order_release);
+  }
+  template <int N>
+  bool hear(const line* const (&lines)[N], std::uint32_t e, std::uint64_t (&data)[N], waiting w) {
+    if (Fault == ordering_fault::no_departure) return true;
+    return thread_space::get_all(
+        lines, e, data, w,
+        Fault == ordering_fault::relaxed_await ? std::memory_order_relaxed : std::memory_order_acquire);
+  }
+  bool last_out() {
+    return thread_space::last_out(
+        Fault == ordering_fault::relaxed_last_out ? std::memory_order_relaxed : std::memory_order_acq_rel,
+        Fault != ordering_fault::no_sync_before_post);
   }
 };
 
@@ -78,6 +95,13 @@ struct faulty_call<ordering_fault::early_reuse> : call<machine_capacity> {
 template <>
 struct faulty_call<ordering_fault::no_departure> : call<machine_capacity> {
   unchecked_fingerprint fingerprint;
+};
+
+template <ordering_fault Fault>
+struct faulty_pull_call : faulty_call<Fault> {
+  const std::byte* input_of[machine_capacity] = {};
+  std::byte* output_of[machine_capacity] = {};
+  bool inputs_aligned = false, outputs_aligned = false;
 };
 
 }  // namespace xyl::test

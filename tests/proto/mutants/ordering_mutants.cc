@@ -3,14 +3,18 @@
 // Runs one protocol with one planted fault: ordering_mutants FAULT PROTOCOL SEED. Built with ThreadSanitizer, whose
 // report (and exit code) is the outcome; wrong results are of no interest here, except without a fault. The script
 // catch_mutants.sh runs all of them.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <type_traits>
 
+#include "exec/trial_machine.hpp"
 #include "proto/collective_machine.hpp"
+#include "proto/copied_machine.hpp"
 #include "proto/fused_machine.hpp"
 #include "proto/mutants/faulty_space.hpp"
+#include "proto/pull_machine.hpp"
 
 namespace xyl::test {
 namespace {
@@ -118,13 +122,77 @@ int run(fused_rows, std::uint64_t seed) {
   return 0;
 }
 
+// Registered buffers, over the same memory again and again.
+template <ordering_fault Fault>
+int run(pull_way how, std::uint64_t seed) {
+  machine_plan plan;
+  plan.ranks = 2 + static_cast<int>(seed % 2);
+  plan.blocks = 2;
+  plan.lanes = 2;
+  plan.seed = seed;
+  plan.deadline = std::chrono::seconds(10);
+  std::mt19937_64 random(seed);
+  std::vector<pull_plan> calls(16);
+  for (pull_plan& call : calls) {
+    call.how = how;
+    call.count = 100 + random() % 300;
+    call.blocks = 2;
+    call.in_place = goes_in_place(how) && random() % 2;
+  }
+  pull_machine<faulty_space<Fault>, faulty_pull_call<Fault>, float_sum_only> machine(plan, 8192);
+  const bool good = machine.run(calls);
+  if constexpr (Fault == ordering_fault::none) {
+    const std::string wrong = good ? machine.check() : "a rank gave up";
+    if (!wrong.empty()) std::fprintf(stderr, "%s\n", wrong.c_str());
+    return wrong.empty() ? 0 : 1;
+  }
+  return 0;
+}
+
+// What copy engines move, in as many chunks as it takes for slots to be used again.
+struct copied_calls {};
+constexpr std::string_view copied_name = "copied";
+
+template <ordering_fault Fault>
+int run(copied_calls, std::uint64_t seed) {
+  copied_case p;
+  p.ranks = 2 + static_cast<int>(seed % 2);
+  p.staged = seed % 4 < 2;
+  p.seed = seed;
+  p.deadline = std::chrono::seconds(10);
+  copied_machine<faulty_space<Fault>, float_sum_only> machine(p);
+  const bool good = machine.run({{0, 2000, false, 0}, {0, 0, false, 0}, {0, 700, true, 0}});
+  if constexpr (Fault == ordering_fault::none) {
+    const std::string wrong = good ? machine.check() : "a rank gave up";
+    if (!wrong.empty()) std::fprintf(stderr, "%s\n", wrong.c_str());
+    return !wrong.empty();
+  }
+  return 0;
+}
+
 constexpr form mutated_forms[] = {form::direct,      form::pull,      form::spread,
                                   form::single_copy, form::two_phase, form::shift};
+constexpr pull_way mutated_pulls[] = {pull_way::one_shot, pull_way::two_shot, pull_way::gathered, pull_way::staged,
+                                      pull_way::all_gather};
 
 // What can go wrong in a protocol. Slots and departures are those of calls, credits those of pairs.
 bool applies(std::string_view fault, std::string_view how) {
   if (how == fused_name)
     return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await" || fault == "no_sync_before_post";
+  const auto is_pull = [&] {
+    for (const pull_way p : mutated_pulls)
+      if (how == pull_names[static_cast<int>(p)]) return true;
+    return false;
+  };
+  if (is_pull()) {
+    // In the gathered form flags of every block say what the others are told at the end.
+    const bool is_staged = how == pull_names[static_cast<int>(pull_way::staged)];
+    const bool departs = how != pull_names[static_cast<int>(pull_way::gathered)] && !is_staged;
+    if (fault == "relaxed_last_out" || fault == "not_taken") return departs;
+    return fault != "no_credit" && (is_staged || fault != "early_reuse");
+  }
+  if (fault == "relaxed_last_out") return false;
+  if (how == copied_name) return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await";
   const bool is_pair = how == form_names[static_cast<int>(form::shift)];
   const bool is_single_copy = how == form_names[static_cast<int>(form::single_copy)];
   if (fault == "no_credit") return is_pair;
@@ -144,6 +212,10 @@ int run_fault(std::string_view fault, How how, std::uint64_t seed) {
   if (fault == "no_sync_after_await") return run<no_sync_after_await>(how, seed);
   if (fault == "no_departure") return run<no_departure>(how, seed);
   if (fault == "early_reuse") return run<early_reuse>(how, seed);
+  if constexpr (std::is_same_v<How, pull_way>) {
+    if (fault == "not_taken") return run<not_taken>(how, seed);
+    if (fault == "relaxed_last_out") return run<relaxed_last_out>(how, seed);
+  }
   if constexpr (std::is_same_v<How, form>) {
     if (fault == "no_credit") return run<no_credit>(how, seed);
     if (fault == "not_taken") return run<not_taken>(how, seed);
@@ -151,12 +223,34 @@ int run_fault(std::string_view fault, How how, std::uint64_t seed) {
   return 2;
 }
 
+// The self-test of a sync path: flags that say nothing about the data.
+constexpr std::string_view trial_name = "trial";
+int run_trial(std::string_view fault, std::uint64_t seed) {
+  path_faults faults;
+  if (fault == "relaxed_post") faults.of[static_cast<int>(sync_path::flag)] = path_fault::no_ordering;
+  trial_machine machine(2, 2, faults);
+  trial_plan plan;
+  plan.begin = static_cast<std::uint32_t>(1 + seed * 1000);
+  plan.what.rounds = 8;
+  plan.what.launches = 4;
+  plan.what.limit_ns = plan.meeting_ns = 60'000'000'000;
+  std::atomic<bool> good{true};
+  machine.on_all_ranks([&](int rank) {
+    if (machine.attempt(rank, plan).verdict != trial_verdict::passed) good.store(false, std::memory_order_relaxed);
+  });
+  return good.load(std::memory_order_relaxed) ? 0 : 3;
+}
+
 int run_named(std::string_view fault, std::string_view how_name, std::uint64_t seed) {
   for (const protocol p : all_reduces)
     if (how_name == name_of(p)) return run_fault(fault, p, seed);
   for (const form f : mutated_forms)
     if (how_name == form_names[static_cast<int>(f)]) return run_fault(fault, f, seed);
+  for (const pull_way p : mutated_pulls)
+    if (how_name == pull_names[static_cast<int>(p)]) return run_fault(fault, p, seed);
+  if (how_name == copied_name && applies(fault, how_name)) return run_fault(fault, copied_calls(), seed);
   if (how_name == fused_name && applies(fault, how_name)) return run_fault(fault, fused_rows(), seed);
+  if (how_name == trial_name && (fault == "none" || fault == "relaxed_post")) return run_trial(fault, seed);
   return 2;
 }
 
@@ -168,6 +262,11 @@ void list() {
     for (const form f : mutated_forms)
       if (const std::string_view how = form_names[static_cast<int>(f)]; applies(fault, how))
         std::printf("%s %s\n", fault.data(), how.data());
+    if (fault == "none" || fault == "relaxed_post") std::printf("%s %s\n", fault.data(), trial_name.data());
+    for (const pull_way p : mutated_pulls)
+      if (const std::string_view how = pull_names[static_cast<int>(p)]; applies(fault, how))
+        std::printf("%s %s\n", fault.data(), how.data());
+    if (applies(fault, copied_name)) std::printf("%s %s\n", fault.data(), copied_name.data());
     if (applies(fault, fused_name)) std::printf("%s %s\n", fault.data(), fused_name.data());
   }
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Kernels on registered buffers: reductions, instantiated per type by kernels/pull_*.cu, and movements. Peers'
+// buffers are written by their own earlier launches and, in two-shot form, by this one: they are read and written
+// by ordinary accesses, never through the non-coherent path.
+#pragma once
+
+#include "kernels/cuda_space.cuh"
+#include "kernels/pull_arguments.hpp"
+#include "kernels/pull_table.hpp"
+#include "kernels/reduction_cuda.cuh"
+#include "proto/pull.hpp"
+#include "proto/reduce_to.hpp"
+
+namespace xyl {
+
+// Two blocks of so many to a multiprocessor: 64 registers to a lane.
+inline constexpr unsigned pull_lanes = 512;
+
+// A kernel's arguments as the protocols' call.
+template <int Capacity>
+struct pull_view : call_view<call<Capacity>> {
+  const std::byte* const (&input_of)[Capacity];
+  std::byte* const (&output_of)[Capacity];
+  bool inputs_aligned, outputs_aligned;
+
+  __device__ __forceinline__ pull_view(const pull_arguments<Capacity>& given)
+      : call_view<call<Capacity>>(given.what, given.what.input, given.what.output),
+        input_of(given.input_of),
+        output_of(given.output_of),
+        inputs_aligned(given.inputs_aligned),
+        outputs_aligned(given.outputs_aligned) {}
+};
+
+// Where nothing is registered, inputs go through workspaces.
+template <class T, int Ranks, bool Staged>
+__global__ void __launch_bounds__(pull_lanes, 2)
+    pull_reduce_kernel(const __grid_constant__ pull_arguments<argument_capacity(Ranks)> given) {
+  __shared__ block_state state;
+  cuda_space space(given, state);
+  const pull_view what(given);
+  const auto run = [&](const auto& red) {
+    if constexpr (Staged)
+      staged_pull(space, what, red);
+    else
+      pull_reduce(space, what, red, given.form);
+  };
+  if constexpr (Ranks == 0) {
+    const call_record& record = given.what.record;
+    const std::uint32_t divisor = record.operation == xylAvg ? static_cast<std::uint32_t>(given.what.ranks) : 1;
+    run(any_reduction<T>{record.operation, divisor});
+  } else {
+    run(sum_of<T, Ranks>{});
+  }
+}
+
+template <class T, int Ranks, bool Staged>
+kernel pull_handle() {
+  return {reinterpret_cast<const void*>(pull_reduce_kernel<T, Ranks, Staged>), pull_lanes,
+          argument_capacity(Ranks)};
+}
+
+template <class T, bool Staged>
+kernel_family pull_family() {
+  kernel_family family;
+  family.any = pull_handle<T, 0, Staged>();
+  if constexpr (has_fixed_ranks<T>)
+    family.fixed = {pull_handle<T, 2, Staged>(), pull_handle<T, 4, Staged>(), pull_handle<T, 8, Staged>()};
+  return family;
+}
+
+template <class T>
+pull_families pull_kernels() {
+  return {pull_family<T, false>(), pull_family<T, true>()};
+}
+
+}  // namespace xyl

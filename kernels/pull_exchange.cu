@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/pull.cuh"
+
+namespace xyl {
+namespace {
+
+__global__ void __launch_bounds__(pull_lanes, 2)
+    pull_exchange_kernel(const __grid_constant__ pull_arguments<argument_capacity(0)> given) {
+  __shared__ block_state state;
+  cuda_space space(given, state);
+  pull_exchange(space, pull_view(given), given.how);
+}
+
+}  // namespace
+
+kernel pull_movement_kernel() {
+  return {reinterpret_cast<const void*>(pull_exchange_kernel), pull_lanes, argument_capacity(0)};
+}
+
+}  // namespace xyl

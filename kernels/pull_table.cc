@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/pull_table.hpp"
+
+#include <vector>
+
+#include "exec/dispatch.hpp"
+
+namespace xyl {
+namespace {
+
+const std::array<pull_families, element_types::size>& reductions() {
+  static const auto all = [] {
+    std::array<pull_families, element_types::size> made;
+    element_types::for_each([&](auto entry, int at) {
+      made[static_cast<std::size_t>(at)] = pull_kernels<typename decltype(entry)::type>();
+    });
+    return made;
+  }();
+  return all;
+}
+
+}  // namespace
+
+kernel choose_pull_kernel(pull_form form, xylDataType_t type, xylRedOp_t operation, int ranks) {
+  const int index = element_types::index_of(type);
+  if (index < 0) return {};
+  const pull_families& of_type = reductions()[static_cast<std::size_t>(index)];
+  const kernel_family& family = form == pull_form::staged ? of_type.staged : of_type.registered;
+  const int fixed = ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : -1;
+  if (operation == xylSum && fixed >= 0 && family.fixed[static_cast<std::size_t>(fixed)].function)
+    return family.fixed[static_cast<std::size_t>(fixed)];
+  return family.any;
+}
+
+std::span<const kernel> all_pull_kernels() {
+  static const std::vector<kernel> all = [] {
+    std::vector<kernel> list{pull_movement_kernel()};
+    for (const pull_families& of_type : reductions())
+      for (const kernel_family& family : {of_type.registered, of_type.staged}) {
+        list.push_back(family.any);
+        for (const kernel& fixed : family.fixed)
+          if (fixed.function) list.push_back(fixed);
+      }
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace xyl

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernels on registered buffers, as handles for the CUDA runtime. Compiles with any compiler.
+#pragma once
+
+#include "kernels/kernel_table.hpp"
+#include "proto/forms.hpp"
+
+namespace xyl {
+
+struct pull_families {
+  kernel_family registered, staged;
+};
+template <class T>
+pull_families pull_kernels();   // kernels/pull_*.cu
+kernel pull_movement_kernel();  // kernels/pull_exchange.cu
+
+// function is null for a type that does not exist. operation: what is combined with.
+kernel choose_pull_kernel(pull_form form, xylDataType_t type, xylRedOp_t operation, int ranks);
+
+// Every kernel of this table once.
+std::span<const kernel> all_pull_kernels();
+
+}  // namespace xyl

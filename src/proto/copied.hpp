@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Two-shot allreduce whose data is moved by copy engines, which know no flags: between the copies stand steps, one
+// block each, that tell the peers what has been copied or wait for what they have. A message is cut into chunks, a
+// chunk into a share for each rank; four chunks are on their way together, each in its own slot. For a chunk a rank
+//
+//   sends its part of each share to the share's owner, and tells it: copied_share
+//   awaits the same from all, and takes it
+//   adds up its own share in rank order, into the output
+//   sends the result to all, and tells them: copied_result
+//   awaits the other results, and takes them
+//   stores them in the output
+//
+// Sending and taking are copies, on queues of their own; to take is to copy from a workspace in host memory into
+// the device's, and where peers write straight into the device's memory there is nothing to take. Only the two
+// computing kernels touch the output, and neither does after something went wrong: what is copied lands in slots
+// that no other protocol uses.
+//
+// A call begins and ends with headers alone (a barrier). So whatever went before is over on all ranks when the
+// first copy begins, and everybody has taken everything when the call ends: slots are free at the beginning of each
+// call, and chunks are numbered from 1 in each. Flags hold the number behind the epoch that comes next, which
+// stands still meanwhile. Inside a call the order of the queues keeps slots apart; copied_schedule.hpp says how.
+#pragma once
+
+#include "proto/bulk.hpp"
+#include "proto/movement.hpp"
+
+namespace xyl {
+
+// What a one-block kernel does between copies: it tells all peers, or waits for all. Chunks are numbered from 1.
+struct copy_step {
+  // Of a number in a flag. Calls of more chunks are cut.
+  static constexpr unsigned number_bits = 16;
+  static constexpr std::uint64_t most_chunks = (1u << number_bits) - 1;
+
+  flag_family family = flag_family::copied_share;
+  std::uint32_t number = 0;
+  bool tells = false;
+};
+
+template <class S, class Call>
+XYL_FN bool run_copy_step(S& s, const Call& c, const copy_step& step) {
+  if (!s.begin_pair()) return false;
+  const std::uint64_t value = (s.epoch() << copy_step::number_bits) + step.number;
+  const phase what = step.family == flag_family::copied_share ? phase::scatter : phase::gather;
+  bool good = true;
+  for (int p = static_cast<int>(s.lane()); p < c.ranks && good; p += static_cast<int>(s.lanes())) {
+    if (p == c.rank) continue;
+    // Release: the copies that stand before this step, which ended before it began, are seen by whoever awaits it,
+    // and so is that this rank has read what it says it has done with.
+    if (step.tells) s.post(at<flag>(c, p, c.map.flag_offset(step.family, static_cast<unsigned>(c.rank), 0)), value);
+    // Acquire: the copies that stand behind this step come after it.
+    else
+      good = s.await(at<const flag>(c, c.rank, c.map.flag_offset(step.family, static_cast<unsigned>(p), 0)), value,
+                     waiting{p, what});
+  }
+  return s.all(good);
+}
+
+// A piece of a message, in bytes. Shares are whole units, the last ones may be short or empty.
+struct copied_chunk {
+  std::uint64_t number = 0;  // from 0
+  std::uint64_t first = 0;   // byte of the message
+  std::uint64_t bytes = 0;
+  std::uint64_t share = 0;
+
+  XYL_FN std::uint64_t begin_of(int p) const {
+    const std::uint64_t begin = share * static_cast<unsigned>(p);
+    return begin < bytes ? begin : bytes;
+  }
+  XYL_FN std::uint64_t bytes_of(int p) const {
+    const std::uint64_t left = bytes - begin_of(p);
+    return left < share ? left : share;
+  }
+};
+
+struct copied_message {
+  std::uint64_t bytes = 0;
+  std::uint64_t chunk_bytes = 0;  // of all chunks but the last
+  std::uint64_t ranks = 0;
+
+  // At least as many chunks as it takes to keep both directions at work, but none so small that its kernels take
+  // longer than its copies.
+  static constexpr std::uint64_t wanted_chunks = 8, least_chunk = 1 << 20;
+
+  static constexpr copied_message cut(std::uint64_t bytes, const layout& map) {
+    const std::uint64_t step = 128 * map.ranks, most = map.copy_stride / 2 / 128 * step;
+    std::uint64_t wanted = bytes / wanted_chunks > least_chunk ? bytes / wanted_chunks : least_chunk;
+    wanted = (wanted + step - 1) / step * step;
+    return {bytes, wanted < most ? wanted : most, map.ranks};
+  }
+  constexpr std::uint64_t chunks() const { return (bytes + chunk_bytes - 1) / chunk_bytes; }
+  constexpr copied_chunk chunk(std::uint64_t i) const {
+    copied_chunk c;
+    c.number = i;
+    c.first = i * chunk_bytes;
+    c.bytes = bytes - c.first < chunk_bytes ? bytes - c.first : chunk_bytes;
+    c.share = units_of(units_of(c.bytes, 16), ranks) * 16;
+    return c;
+  }
+};
+
+// Memory that this rank alone reads and writes, in place of its workspace.
+struct landing {
+  std::byte* base = nullptr;
+  XYL_FN std::byte* operator[](int) const { return base; }
+};
+
+// What the computing steps are given; input and output are the chunk's.
+struct copied_call {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::uint64_t count = 0;
+  std::int32_t rank = 0;
+  std::int32_t ranks = 0;
+  std::uint64_t stride = 0;  // of the regions behind the landing's base, which are those of one slot
+  landing workspace;
+
+  XYL_FN std::uint64_t share_of(int p) const { return stride * static_cast<unsigned>(p); }
+  XYL_FN std::uint64_t result_of(int p) const { return share_of(p) + stride / 2; }
+};
+
+// This block's part of the units of rank p's share.
+template <class S>
+XYL_FN range part_of_share(const S& s, const copied_chunk& k, int p) {
+  const std::uint64_t units = units_of(k.bytes_of(p), 16);
+  const range part = part_of_block(s, k.share / 16);
+  return {part.begin < units ? part.begin : units, part.end < units ? part.end : units};
+}
+
+template <class S, class R>
+XYL_FN void reduce_copied(S& s, const copied_call& c, const R& red, const copied_chunk& k) {
+  const std::uint64_t first = k.begin_of(c.rank) / 16;
+  const range part = part_of_share(s, k, c.rank);
+  reduce_in_rank_order(s, c, red, {first + part.begin, first + part.end},
+                       [&](int p) { return c.share_of(p) + part.begin * 16; });
+}
+
+template <class S>
+XYL_FN void deliver_copied(S& s, const copied_call& c, const copied_chunk& k) {
+  for (int i = 1; i < c.ranks; ++i) {
+    const int p = rank_after(c, i);
+    const range part = part_of_share(s, k, p);
+    std::byte* const to = c.output + k.begin_of(p);
+    deliver_piece(s, c, to, k.bytes_of(p), grain_of(to, 0), part, c.result_of(p) + part.begin * 16, c.rank);
+  }
+}
+
+}  // namespace xyl

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// In which order a rank enqueues the copies and steps of copied.hpp, on which of its queues, and which of them wait
+// for which: the same for the streams of a device, for a graph that is captured, and for the threads of a test.
+// Both directions of a link have two queues, so that one copies while the step between two copies of the other
+// runs.
+//
+// Slots. A chunk's share is written at a peer four chunks after the last in that slot. Before it sends chunk i + 1
+// a rank has sent its result of i - 1, so it had the shares of i - 1 from all; they sent those after their results
+// of i - 3, for which they had taken that slot's shares. And before it sends its result of i + 1 it had the shares
+// of i + 1 from all, who sent them after their results of i - 1, which they added up after they had delivered i
+// - 3. So nobody has to say that a slot is free.
+//
+// Waiting. A device may run the queues beside each other or, where it has no room for that, one operation behind
+// the other, in any order that the marks allow, and a step that waits may hold up all that device does. Neither may
+// end with ranks that wait for each other. Hence marks that data does not need: before it awaits something from a
+// peer, a rank has sent the same itself, and, before the results of a chunk, the shares of the next. Then a peer
+// that has not yet sent it is held up, if at all, at a step that is enqueued earlier than the one that waits for
+// it, so that there is no circle.
+#pragma once
+
+#include "proto/copied.hpp"
+
+namespace xyl {
+
+// compute is where the caller's own work is.
+enum class copy_queue : std::uint8_t { compute, send_shares, send_results, take_shares, take_results };
+inline constexpr int copy_queues = 5;
+
+// A place in a queue that another queue waits for. Those of a chunk are used again some chunks later, when what
+// waits for the earlier ones has long been enqueued.
+struct copy_mark {
+  enum kind : std::uint8_t { begun, ended, sent, taken, summed, result_sent, results_taken };
+  static constexpr int kinds = 7, of_kind = 8;
+  static constexpr int count = kinds * of_kind;
+
+  kind what = begun;
+  std::uint64_t chunk = 0;  // ended: the queue
+
+  constexpr int index() const {
+    return static_cast<int>(what) * of_kind + static_cast<int>(chunk % static_cast<unsigned>(of_kind));
+  }
+};
+
+struct copied_operation {
+  enum kind : std::uint8_t {
+    step,
+    copy,  // of the queue's kind
+    reduce,
+    deliver,
+    mark,       // here
+    await_mark  // of another queue
+  };
+  kind what = step;
+  copy_queue on = copy_queue::compute;
+  std::uint64_t chunk = 0;
+  copy_step how = {};    // of a step
+  copy_mark where = {};  // of a mark
+};
+
+// f(operation) -> bool: false ends it, and is returned. On the compute queue the call's headers have been seen, and
+// what is enqueued there afterwards comes after everything.
+template <class F>
+bool for_each_copied_operation(std::uint64_t chunks, F f) {
+  using op = copied_operation;
+  using enum copy_queue;
+  static_assert(layout::copy_slots >= 4, "see above");
+  constexpr copy_queue copying[] = {send_shares, send_results, take_shares, take_results};
+  bool good = true;
+  const auto put = [&](const op& o) { good = good && f(o); };
+  const auto mark = [&](copy_queue on, copy_mark where) { put({op::mark, on, 0, {}, where}); };
+  const auto await = [&](copy_queue on, copy_mark where) { put({op::await_mark, on, 0, {}, where}); };
+  // To send is to copy and tell, to take is to wait and copy.
+  const auto send = [&](copy_queue on, flag_family family, std::uint64_t chunk) {
+    put({op::copy, on, chunk, {}, {}});
+    put({op::step, on, chunk, {family, static_cast<std::uint32_t>(chunk + 1), true}, {}});
+  };
+  const auto take = [&](copy_queue on, flag_family family, std::uint64_t chunk) {
+    put({op::step, on, chunk, {family, static_cast<std::uint32_t>(chunk + 1), false}, {}});
+    put({op::copy, on, chunk, {}, {}});
+  };
+
+  mark(compute, {copy_mark::begun});
+  for (const copy_queue on : copying) await(on, {copy_mark::begun});
+  for (std::uint64_t i = 0; good && i <= chunks; ++i) {
+    const std::uint64_t last = i - 1;  // the chunk before; where i > 0
+    if (i < chunks) {
+      if (i >= 2) await(send_shares, {copy_mark::result_sent, i - 2});
+      send(send_shares, flag_family::copied_share, i);
+      mark(send_shares, {copy_mark::sent, i});
+    }
+    if (i > 0) {
+      await(send_results, {copy_mark::summed, last});
+      send(send_results, flag_family::copied_result, last);
+      mark(send_results, {copy_mark::result_sent, last});
+    }
+    if (i < chunks) {
+      await(take_shares, {copy_mark::sent, i});
+      take(take_shares, flag_family::copied_share, i);
+      mark(take_shares, {copy_mark::taken, i});
+      await(compute, {copy_mark::taken, i});
+      put({op::reduce, compute, i, {}, {}});
+      mark(compute, {copy_mark::summed, i});
+    }
+    if (i > 0) {
+      await(take_results, {copy_mark::result_sent, last});
+      if (i < chunks) await(take_results, {copy_mark::sent, i});
+      take(take_results, flag_family::copied_result, last);
+      mark(take_results, {copy_mark::results_taken, last});
+      await(compute, {copy_mark::results_taken, last});
+      put({op::deliver, compute, last, {}, {}});
+    }
+  }
+  for (const copy_queue on : copying) {
+    const copy_mark end{copy_mark::ended, static_cast<std::uint64_t>(on)};
+    mark(on, end);
+    await(compute, end);
+  }
+  return good;
+}
+
+}  // namespace xyl

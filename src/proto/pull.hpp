@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Collectives on registered buffers: peers' inputs are read where they lie, and results are written to where they
+// belong, with no staging. Three steps, in every protocol here:
+//
+//   arrive   headers that order (announce and hear): a rank's header says that its call has begun, and with it that
+//            whatever wrote its input, in earlier launches, is done. Every block hears all of them itself, so that
+//            nothing else is needed before a peer's memory is touched.
+//   work     each element of a buffer is written by one rank, which alone reads what it overwrites.
+//   depart   when a launch's last block has done its work, it tells all peers, and waits for the same of them: this
+//            rank's input may then be changed, and its output is complete. One flag for a rank, not for a block:
+//            where an order at system scope is dear, it is paid once.
+//
+// Blocks wait for no peer's block of their own index, so ranks may use different grids; but for its first block.
+#pragma once
+
+#include "proto/exchange.hpp"
+#include "proto/forms.hpp"
+
+namespace xyl {
+
+template <int Capacity>
+struct pull_call : call<Capacity> {
+  // Every rank's, as this rank reaches it; this rank's own are `input` and `output`. Outputs: of two_shot_pull.
+  const std::byte* input_of[Capacity] = {};
+  std::byte* output_of[Capacity] = {};
+  // All of them are aligned to whole units.
+  bool inputs_aligned = false, outputs_aligned = false;
+};
+
+// After begin_early(): what a header says is true by then, and its way to the peers is the longer one.
+template <class S, class Call>
+XYL_FN bool arrive_to_pull(S& s, const Call& c) {
+  put_headers<true>(s, c);
+  if (!join(s)) return false;
+  sent(s);
+  const bool good = s.all(check_headers<true>(s, c));
+  received(s);
+  return good;
+}
+
+// Only for blocks that have arrived, and have done their work.
+template <class S, class Call>
+XYL_FN bool depart_from_pull(S& s, const Call& c) {
+  // What other blocks have read and written comes before the flags: they order for them (see last_out).
+  if (!last_out(s)) return true;
+  const auto at_peer = [&](int source) {
+    return c.map.flag_offset(flag_family::pulled, static_cast<unsigned>(source), 0);
+  };
+  const int lane = static_cast<int>(s.lane()), lanes = static_cast<int>(s.lanes());
+  for (int p = lane; p < c.ranks; p += lanes)
+    if (p != c.rank) s.post(at<flag>(c, p, at_peer(c.rank)), s.epoch());
+  bool good = true;
+  for (int p = lane; p < c.ranks && good; p += lanes)
+    if (p != c.rank) good = s.await(at<const flag>(c, c.rank, at_peer(p)), s.epoch(), waiting{p, phase::pulled});
+  return s.all(good);
+}
+
+// Reduces units of all ranks' inputs, rank p's at input(p), in rank order. The result goes to this rank's output
+// or, for_all, to every rank's, and, if `kept` is not null, to that place, which is of the first unit.
+template <class S, class Call, class R, class Input>
+XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input input, bool inputs_aligned,
+                          bool for_all, std::byte* kept) {
+  if constexpr (ranged_reduction<R>) {
+    red.reduce_inputs(s, c, units, input, for_all, kept);
+  } else {
+    using T = typename R::element;
+    const int ranks = R::ranks ? R::ranks : c.ranks;
+    const int outputs = for_all ? ranks : 1;
+    const std::uint64_t lanes = s.lanes();
+    std::uint64_t u = units.begin + s.lane();
+    const std::uint64_t whole = whole_end(red, units, c.count, inputs_aligned && c.outputs_aligned);
+    if constexpr (R::ranks != 0) {
+      constexpr int batch = R::ranks, unroll = batch < 8 ? 8 / batch : 1;
+      for (; u + (unroll - 1) * lanes < whole; u += unroll * lanes) {
+        unit16 data[unroll][batch];
+#pragma unroll
+        for (int j = 0; j < unroll; ++j)
+#pragma unroll
+          for (int p = 0; p < batch; ++p) data[j][p] = s.load_peer16(user_unit(input(p), u + j * lanes));
+#pragma unroll
+        for (int j = 0; j < unroll; ++j) {
+          typename R::accumulator acc[2][R::per_word] = {};
+#pragma unroll
+          for (int p = 0; p < batch; ++p) combine_unit(red, p == 0, data[j][p], acc);
+          data[j][0] = finish_unit(red, true, acc);
+          if (kept != nullptr) s.store16(user_unit(kept, u + j * lanes - units.begin), data[j][0]);
+        }
+        for (int k = 0; k < outputs; ++k) {
+          const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
+#pragma unroll
+          for (int j = 0; j < unroll; ++j) s.store16(user_unit(c.output_of[p], u + j * lanes), data[j][0]);
+        }
+      }
+    }
+    for (; u < units.end; u += lanes) {
+      typename R::accumulator acc[2][R::per_word] = {};
+      for (int first = 0; first < ranks; first += bulk_batch) {
+        const auto load = [&](int p) {
+          if (u < whole) return s.load_peer16(user_unit(input(p), u));
+          return load_user<T, unit16>(input(p), u * per_unit(red), c.count, inputs_aligned);
+        };
+        unit16 data[bulk_batch];
+#pragma unroll
+        for (int i = 0; i < bulk_batch; ++i) data[i] = first + i < ranks ? load(first + i) : unit16{};
+#pragma unroll
+        for (int i = 0; i < bulk_batch; ++i)
+          if (first + i < ranks) combine_unit(red, first + i == 0, data[i], acc);
+      }
+      const unit16 sum = finish_unit(red, true, acc);
+      if (kept != nullptr) s.store16(user_unit(kept, u - units.begin), sum);
+#pragma unroll 1
+      for (int k = 0; k < outputs; ++k) {
+        const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
+        store_user<T>(c.output_of[p], u * per_unit(red), c.count, c.outputs_aligned, sum);
+      }
+    }
+  }
+}
+
+// Fetches this block's part of each peer's share of the result, which lies at offset `kept` of that peer's
+// workspace.
+template <class S, class Call, class R>
+XYL_FN bool gather_results(S& s, const Call& c, const R& red, const shares& cut, std::uint64_t kept) {
+  post_all(s, c, flag_family::pull_gather);
+  if (!s.all(await_all(s, c, flag_family::pull_gather, phase::gather))) return false;
+  const unsigned grain = grain_of(c.output, 0);
+#pragma unroll 1
+  for (int k = 1; k < c.ranks; ++k) {
+    const int p = rank_after(c, k);
+    deliver_piece(s, c, c.output, c.count * (16 / per_unit(red)), grain, cut.of(p), kept, p);
+  }
+  return true;
+}
+
+// The forms:
+//
+//   one_shot   Everybody reads all of everybody's input. Nobody's output is anybody's input. Also reduce-scatter:
+//   inputs
+//              are then this rank's block of each.
+//   two_shot   Each rank reduces its share of all inputs and writes it to all outputs. In place or not, but on all
+//   ranks
+//              alike: nobody else reads or writes that share.
+//   gathered   The same where only inputs are registered: shares of the result are fetched from their owners'
+//              workspaces. Who has a block's part of such a share knows that the owner's block is done with its
+//              input, so nothing is left to wait for; and the slot is used again no sooner than after the readers'
+//              next headers. Grids are equal on all ranks.
+template <class S, class Call, class R>
+XYL_FN bool pull_reduce_block(S& s, const Call& c, const R& red, pull_form form) {
+  const int ranks = R::ranks ? R::ranks : c.ranks;
+  const std::uint64_t total = units_of(c.count, per_unit(red));
+  const std::uint64_t size =
+      form == pull_form::one_shot ? total : part_of(total, static_cast<unsigned>(ranks), 0).size();
+  const shares cut{size, total, part_of_block(s, size)};
+  const std::uint64_t kept = c.map.bulk_offset(c.map.slot(s.epoch()), 0) + cut.part.begin * 16;
+
+  if (!arrive_to_pull(s, c)) return false;
+  reduce_inputs(
+      s, c, red, cut.of(form == pull_form::one_shot ? 0 : c.rank), [&](int p) { return c.input_of[p]; },
+      c.inputs_aligned, form == pull_form::two_shot,
+      form == pull_form::gathered ? c.workspace[c.rank] + kept : nullptr);
+  return form == pull_form::gathered ? gather_results(s, c, red, cut, kept) : depart_from_pull(s, c);
+}
+
+// Nothing is registered: every rank copies its input into its own workspace, where the others read it; then as
+// gathered. Less is written than where shares and results are pushed. A block copies what the blocks of its index
+// read.
+template <class S, class Call, class R>
+XYL_FN bool staged_pull_block(S& s, const Call& c, const R& red) {
+  const int ranks = R::ranks ? R::ranks : c.ranks;
+  const std::uint64_t total = units_of(c.count, per_unit(red));
+  const std::uint64_t size = part_of(total, static_cast<unsigned>(ranks), 0).size();
+  const shares cut{size, total, part_of_block(s, size)};
+  const std::uint64_t staged = c.map.bulk_offset(c.map.slot(s.epoch()), 0);
+  const std::uint64_t kept = staged + (total + cut.part.begin) * 16;
+
+  put_headers(s, c);
+#pragma unroll 1
+  for (int k = 0; k < ranks; ++k) {
+    const range part = cut.of(k);
+    push_input(s, c, red, part, staged + part.begin * 16, 0, 0);
+  }
+  sent(s);
+  post_all(s, c, flag_family::pull_stage);
+  const bool good = s.all(check_headers(s, c) && await_all(s, c, flag_family::pull_stage, phase::scatter));
+  received(s);
+  if (!good) return false;
+  reduce_inputs(
+      s, c, red, cut.of(c.rank), [&](int p) { return static_cast<const std::byte*>(c.workspace[p] + staged); },
+      true, false, c.workspace[c.rank] + kept);
+  return gather_results(s, c, red, cut, kept);
+}
+
+// Allgather and alltoall: input_of[p] is what rank p has for this rank. Nobody's output is anybody's input, except
+// that a piece may be in its place already.
+template <class S, class Call>
+XYL_FN bool pull_exchange_block(S& s, const Call& c, const movement& m) {
+  const range part = part_of_block(s, units_of(m.bytes, 16));
+  if (!arrive_to_pull(s, c)) return false;
+#pragma unroll 1
+  for (int k = 0; k < c.ranks; ++k) {
+    const int p = rank_after(c, k);
+    std::byte* const to = c.output + m.output_stride * static_cast<unsigned>(p);
+    const unsigned in_grain = grain_of(c.input_of[p], 0), out_grain = grain_of(to, 0);
+    copy_piece(s, to, c.input_of[p], m.bytes, in_grain < out_grain ? in_grain : out_grain, part);
+  }
+  return depart_from_pull(s, c);
+}
+
+template <class S, class Call, class R>
+XYL_FN bool pull_reduce(S& s, const Call& c, const R& red, pull_form form) {
+  const bool good = begin_early(s) && pull_reduce_block(s, c, red, form);
+  s.leave();
+  return good;
+}
+
+template <class S, class Call, class R>
+XYL_FN bool staged_pull(S& s, const Call& c, const R& red) {
+  const bool good = s.begin() && staged_pull_block(s, c, red);
+  s.leave();
+  return good;
+}
+
+template <class S, class Call>
+XYL_FN bool pull_exchange(S& s, const Call& c, const movement& m) {
+  const bool good = begin_early(s) && pull_exchange_block(s, c, m);
+  s.leave();
+  return good;
+}
+
+}  // namespace xyl
