@@ -33,7 +33,8 @@ topo::tuning_key tuning_key_of(const planning_input& in, topo::tuning_key machin
     for (const device_handle& h : in.devices) places.push_back(uuid_text(h.uuid));
     // Which rank is where makes no difference.
     std::sort(places.begin(), places.end());
-    machine.placement = format_text("device memory, %u blocks, ranks on", in.max_blocks);
+    machine.placement =
+        format_text("device memory, %s, %u blocks, ranks on", in.is_staged ? "staged" : "straight", in.max_blocks);
   }
   for (const std::string& place : places) machine.placement += " " + place;
   return machine;
