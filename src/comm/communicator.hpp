@@ -111,7 +111,7 @@ class communicator {
   // See communicator_plan.cc.
   result settle_sync_paths(bool is_shared, bool staged, result& agreed);
   result agree_on_selection();
-  result agree_once(bool& measure);
+  result agree_once(std::uint64_t& measure);
   planning_input planning_facts();
   result make_choice(agreed_choice& mine);
   result accept(const agreed_choice& agreed);
@@ -121,7 +121,7 @@ class communicator {
   result probe_links(result& verdict);
   void keep_probe(const probe_decision& decision, const planning_input& in);
   // Collective. See communicator_tune.cc.
-  result measure_thresholds(topo::tuning& out);
+  result measure_thresholds(bool deterministic, topo::tuning& out);
   result time_calls(const request& r, int calls, std::int64_t& ns);
 
   // See communicator_windows.cc.

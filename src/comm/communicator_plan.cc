@@ -60,11 +60,11 @@ result communicator::make_choice(agreed_choice& mine) {
 
 // What is measured is measured with the first choice, and decides the second.
 result communicator::agree_on_selection() {
-  bool measure = false;
+  std::uint64_t measure = 0;
   XYL_TRY(agree_once(measure));
-  if (measure) {
+  if (measure != 0) {
     topo::tuning tuned;
-    XYL_TRY(measure_thresholds(tuned));
+    XYL_TRY(measure_thresholds(measure == 2, tuned));
     tuned_ = std::move(tuned);
     if (rank_ == 0) keep_tuning();
     XYL_TRY(agree_once(measure));
@@ -86,12 +86,12 @@ void communicator::keep_tuning() {
   }
 }
 
-result communicator::agree_once(bool& measure) {
+result communicator::agree_once(std::uint64_t& measure) {
   agreed_choice mine;
   std::memset(&mine, 0, sizeof mine);
   XYL_TRY(peers_->agree(rank_ == 0 ? make_choice(mine) : result()));
   XYL_TRY(peers_->exchange(&mine, all_choices_.data(), sizeof mine));
-  measure = all_choices_[0].measure != 0 && !measure;
+  measure = all_choices_[0].measure;
   result mine_is_good;
   try {
     mine_is_good = accept(all_choices_[0]);

@@ -78,7 +78,7 @@ void communicator::keep_probe(const probe_decision& decision, const planning_inp
   // Without a graph they go by the numbers alone; the description says what comes of the graph's.
   for (const topo::finding& f : topo::find_probed_advice(*probe_, {}))
     log_line(log_level::info, rank_, "%s: %s %s", f.title.c_str(), f.evidence.c_str(), f.fix.c_str());
-  if (probe_->on_host || !in.cache_folder || !probe_->worth_keeping()) return;
+  if (!decision.may_keep || !probe_->worth_keeping()) return;
   if (result kept = topo::store_probe(*in.cache_folder, decision.key, *probe_); !kept.ok())
     probe_note_ = "The probe's results are not kept: " + kept.text();
 }

@@ -49,7 +49,7 @@ result communicator::time_calls(const request& r, int calls, std::int64_t& ns) {
   return {};
 }
 
-result communicator::measure_thresholds(topo::tuning& out) {
+result communicator::measure_thresholds(bool deterministic, topo::tuning& out) {
   buffers room;
   std::vector<timing> all;
   std::vector<std::int64_t> own;
@@ -58,7 +58,7 @@ result communicator::measure_thresholds(topo::tuning& out) {
     try {
       all.resize(static_cast<std::size_t>(ranks_));
       own.reserve(most_times);
-      rungs.emplace(parameters_.deterministic);
+      rungs.emplace(deterministic, !device_ || sync_.choice.packets);
       if (device_) {
         XYL_TRY(room.device.create(device_number_, 2 * ladder::largest));
         room.send = room.device.data();

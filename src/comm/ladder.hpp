@@ -22,7 +22,8 @@ class ladder {
     std::uint64_t bytes;
   };
 
-  explicit ladder(bool deterministic);
+  // packets: whether they may be used at all.
+  ladder(bool deterministic, bool packets);
 
   // What to time next; nothing when all is known.
   std::optional<rung> next() const;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include "comm/machine_facts.hpp"
 #include "os/machine.hpp"
@@ -34,7 +33,8 @@ topo::tuning_key tuning_key_of(const planning_input& in, topo::tuning_key machin
     for (const device_handle& h : in.devices) places.push_back(uuid_text(h.uuid));
     // Which rank is where makes no difference.
     std::sort(places.begin(), places.end());
-    machine.placement = format_text("device memory, %u blocks, ranks on", in.max_blocks);
+    machine.placement =
+        format_text("device memory, %s, %u blocks, ranks on", in.is_staged ? "staged" : "straight", in.max_blocks);
   }
   for (const std::string& place : places) machine.placement += " " + place;
   return machine;
@@ -71,14 +71,13 @@ probe_decision decide_probe(const planning_input& in) {
     // What is wrong with a file is said when the plan is made.
     if (!read_described_graph(in, machine).ok()) return out;
     out.key = topo::key_of(machine.g, machine.driver);
-    std::set<std::string> uuids;
-    for (const device_handle& h : in.devices) uuids.insert(uuid_text(h.uuid));
-    out.key.placement = "links between";
-    for (const std::string& uuid : uuids) out.key.placement += " " + uuid;
-    if (in.cache_folder && wanted == probe_use::automatic) {
+    out.key.placement = "links";
+    // Without the driver's word neither it nor the GPUs would be told from others.
+    out.may_keep = in.cache_folder && !machine.driver.empty();
+    if (out.may_keep && wanted == probe_use::automatic) {
       topo::probe_report kept;
       const std::string path = *in.cache_folder + "/" + topo::file_name_of(out.key, "probe");
-      if (topo::load_probe(path, out.key, kept, out.note)) {
+      if (topo::load_probe(path, out.key, kept, out.note) && kept.proves(gpus.names)) {
         out.kept = std::move(kept);
         return out;
       }

@@ -98,7 +98,7 @@ result plan_devices(const planning_input& in, const std::optional<plan_override>
 
 bool agreed_choice::plausible(std::uint32_t of_ranks) const {
   if (!choice.plausible(of_ranks) || description_bytes == 0 || description_bytes > (1u << 26)) return false;
-  if (measure > 1) return false;
+  if (measure > 2) return false;
   if (of_ranks > topo::plan_table::most_ranks) return choice.plan == 0 && table.ranks == 0;
   return table.plausible(of_ranks) && choice.plan == table.hash();
 }
@@ -153,10 +153,11 @@ result make_choice(const planning_input& in, planned& out) {
     XYL_TRY(in.devices.empty() ? topo::make_host_plan(numa_of_rank, rings, plan)
                                : plan_devices(in, prescribed, machine, plan));
     selection::limits& measurable = in.devices.empty() ? choice.host : choice.device;
-    const bool is_free = measurable.from == selection::origin::defaults && ranks > 1;
+    const bool is_free = ranks > 1 && (measurable.from == selection::origin::defaults ||
+                                       measurable.from == selection::origin::staged);
     const bool known = is_free && use_measured(in, machine, measurable, tuned, machine.notes);
     const bool is_wanted = in.wishes.tune == tune_use::always || (in.wishes.tune == tune_use::missing && !known);
-    out.agreed.measure = is_free && is_wanted && in.measured == nullptr ? 1 : 0;
+    if (is_free && is_wanted && in.measured == nullptr) out.agreed.measure = in.wishes.deterministic ? 2 : 1;
     if (!in.devices.empty()) choose_for_devices(in, plan, choice.device, machine.notes);
     XYL_TRY(topo::make_table(plan, out.agreed.table));
     choice.plan = out.agreed.table.hash();

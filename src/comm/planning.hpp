@@ -57,7 +57,9 @@ struct agreed_choice {
   selection choice;
   topo::plan_table table;  // all zero: no plan, of ranks in their own order
   std::uint64_t description_bytes;
-  std::uint64_t measure;  // 1: the thresholds of allreduce are measured next, and then there is another choice
+  // 1: the thresholds of allreduce are measured next, and then there is another choice; 2: the same, among
+  // algorithms that add in rank order.
+  std::uint64_t measure;
   // Whether this can be what rank 0 of so many ranks sent.
   [[nodiscard]] bool plausible(std::uint32_t of_ranks) const;
 };
@@ -83,7 +85,8 @@ probed_gpus list_gpus(const planning_input& in);
 struct probe_decision {
   topo::probe_order order;  // run is 0: they are not
   std::optional<topo::probe_report> kept;
-  topo::tuning_key key;  // under which a report is kept
+  topo::tuning_key key;   // under which a report is kept
+  bool may_keep = false;  // where the machine is known well enough to be known again
   std::string note;
 };
 // Of `in`, nothing that comes after a probe is looked at.

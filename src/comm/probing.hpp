@@ -56,8 +56,8 @@ class probe_run {
 // Without what a launcher or a preload would do to a helper.
 std::vector<std::string> helper_environment(const char* const* environment);
 
-// Where xylem-probe is: what a person wants, else where it was configured to be installed, else where it is in a tree
-// of the same shape, or beside what was built.
+// Where xylem-probe is: what a person wants, else where it was configured to be installed, else where it is in a
+// tree of the same shape, or beside what was built.
 std::string helper_path(const std::string& wanted);
 
 }  // namespace xyl

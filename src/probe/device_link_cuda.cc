@@ -11,8 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
-#include <climits>
 #include <cstring>
 #include <map>
 #include <string>
@@ -65,8 +63,11 @@ class node_memory {
     constexpr int bind = 2, bits = 1024;
     unsigned long mask[bits / (8 * sizeof(unsigned long))] = {};
     mask[node / (8 * sizeof(unsigned long))] |= 1ul << (node % (8 * sizeof(unsigned long)));
-    if (::syscall(SYS_mbind, at_, host_stream_bytes, bind, mask, bits, 0u) != 0)
-      return system_error("memory of NUMA node %u cannot be had", node);
+    // Where binding is forbidden (containers), memory comes from the node that this runs on, which may be the one.
+    unsigned processor = 0, here = 0;
+    if (::syscall(SYS_mbind, at_, host_stream_bytes, bind, mask, bits, 0u) != 0 &&
+        (::syscall(SYS_getcpu, &processor, &here, nullptr) != 0 || here != node))
+      return error(xylSystemError, "memory of NUMA node %u cannot be had", node);
     std::memset(at_, 0, host_stream_bytes);
     XYL_TRY(cuda_result(cudaHostRegister(at_, host_stream_bytes, cudaHostRegisterMapped), "cudaHostRegister"));
     void* reached = nullptr;
@@ -89,14 +90,14 @@ class cuda_link final : public link {
     about_ = about;
     int device = 0;
     XYL_TRY(find_device(about.device, device));
-    XYL_TRY(cuda_result(cudaSetDevice(device), "cudaSetDevice"));
+    // A device in exclusive compute mode says so at the first call that needs a context.
     void* at = nullptr;
-    const cudaError_t status = cudaMalloc(&at, sizeof(region));
-    // A device in exclusive compute mode says so at the first call that needs it.
+    cudaError_t status = cudaSetDevice(device);
+    if (status == cudaSuccess) status = cudaMalloc(&at, sizeof(region));
     if (status == cudaErrorDevicesUnavailable)
       return error(xylUnhandledCudaError,
                    "the GPU is taken (exclusive compute mode, or all of it in use): no second process gets it");
-    XYL_TRY(cuda_result(status, "cudaMalloc"));
+    XYL_TRY(cuda_result(status, "cudaMalloc of the probe's memory"));
     own_ = static_cast<region*>(at);
     void* pinned = nullptr;
     XYL_TRY(cuda_result(cudaHostAlloc(&pinned, sizeof(outcomes), cudaHostAllocMapped), "cudaHostAlloc"));

@@ -43,9 +43,13 @@ bool load_probe(const std::string& path, const tuning_key& key, probe_report& ou
 
 result store_probe(const std::string& folder, const tuning_key& key, const probe_report& what) {
   XYL_TRY(make_folder(folder));
+  const std::string path = folder + "/" + file_name_of(key, "probe");
+  probe_report there;
+  std::string note;
+  if (load_probe(path, key, there, note) && there.gpus.size() > what.gpus.size() && there.proves(what.gpus))
+    return {};
   const json root = {{"xylem_probe", format_version}, {"key", json_of(key)}, {"probe", json_of(what)}};
-  return replace_file(folder + "/" + file_name_of(key, "probe"),
-                      root.dump(1, ' ', true, json::error_handler_t::replace) + "\n");
+  return replace_file(path, root.dump(1, ' ', true, json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace xyl::topo

@@ -129,6 +129,19 @@ const probed_pair* probe_report::find(std::uint32_t from, std::uint32_t to) cons
   return nullptr;
 }
 
+bool probe_report::proves(std::span<const std::string> names) const {
+  const auto index = [&](const std::string& name) {
+    return static_cast<std::uint32_t>(std::find(gpus.begin(), gpus.end(), name) - gpus.begin());
+  };
+  for (const std::string& from : names)
+    for (const std::string& to : names) {
+      if (from == to) continue;
+      const probed_pair* const p = find(index(from), index(to));
+      if (p == nullptr || p->writes != probe_verdict::good || p->reads != probe_verdict::good) return false;
+    }
+  return true;
+}
+
 std::string probe_report::veto() const {
   const auto name = [&](std::uint32_t gpu) { return gpus[gpu] + (on_host ? "" : "'s memory"); };
   for (const probed_pair& p : pairs) {

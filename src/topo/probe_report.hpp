@@ -59,6 +59,8 @@ struct probe_report {
   // Why device memory must not be used by these ranks; "" if it may. All pairs of different GPUs must have been
   // proven.
   [[nodiscard]] std::string veto() const;
+  // Whether every link between GPUs of these names is known to be good.
+  [[nodiscard]] bool proves(std::span<const std::string> names) const;
   // A report with a veto or a problem is not kept: it may have been a passing trouble.
   [[nodiscard]] bool worth_keeping() const { return problems.empty() && veto().empty(); }
 };

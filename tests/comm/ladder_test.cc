@@ -11,8 +11,8 @@ namespace {
 
 using times = std::function<double(algorithm, double)>;
 
-topo::tuning climbed(const times& us, bool deterministic = false, int at_most = 1000) {
-  ladder l(deterministic);
+topo::tuning climbed(const times& us, bool deterministic = false, int at_most = 1000, bool packets = true) {
+  ladder l(deterministic, packets);
   for (int i = 0; l.next(); ++i) {
     if (i == at_most) {
       l.stop();
@@ -74,6 +74,15 @@ TEST(ladder, what_is_hopeless_is_not_timed_for_ever) {
 
 TEST(ladder, deterministic_leaves_out_the_ring) {
   for (const topo::measured_time& m : climbed(lines, true).measured) EXPECT_NE(m.how, topo::method::ring);
+}
+
+TEST(ladder, leaves_out_packets_where_they_must_not_be_used) {
+  const topo::tuning t = climbed(lines, false, 1000, false);
+  EXPECT_FALSE(t.measured.empty());
+  for (const topo::measured_time& m : t.measured) {
+    EXPECT_NE(m.how, topo::method::packet);
+    EXPECT_NE(m.how, topo::method::two_shot_packet);
+  }
 }
 
 TEST(ladder, a_difference_within_the_scatter_changes_nothing) {

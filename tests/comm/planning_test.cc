@@ -10,79 +10,21 @@
 #include <fstream>
 
 #include "comm/by_size.hpp"
+#include "comm/made_ranks.hpp"
 #include "topo/built_machines.hpp"
 #include "topo/export.hpp"
 #include "topo/json_read.hpp"
-#include "topo/made_probe.hpp"
-#include "topo/probe_cache.hpp"
 #include "topo/tuning_cache.hpp"
 
 namespace xyl {
 namespace {
 
+using test::description_of;
+using test::has_note;
+using test::interleaved;
+using test::made_ranks;
+using test::workspace;
 using topo::json;
-
-layout workspace(std::size_t ranks) {
-  return layout::make(static_cast<std::uint32_t>(ranks), 64, 2 << 20, 16 << 20, 2 << 20);
-}
-
-// A communicator's ranks on the GPUs of a graph, as if they had told of themselves.
-struct made_ranks {
-  std::vector<host_facts> hosts;
-  std::vector<device_handle> devices;
-  topo::discovery machine;
-  parameters wishes;
-
-  // gpu_of_rank: in the order of graph::gpus().
-  made_ranks(const topo::graph& g, const std::vector<std::size_t>& gpu_of_rank)
-      : machine([g](topo::machine_view& out) {
-          out.g = g;
-          return result();
-        }) {
-    for (std::size_t gpu : gpu_of_rank) {
-      const topo::pci_address pci = *g.vertices[g.gpus()[gpu]].pci;
-      device_handle h{};
-      h.uuid[0] = static_cast<std::uint8_t>(gpu + 1);
-      h.pci_domain = static_cast<std::int32_t>(pci.domain);
-      h.pci_bus = pci.bus;
-      h.pci_device = pci.device;
-      devices.push_back(h);
-      hosts.push_back({{}, 4711});
-    }
-  }
-  planning_input input() {
-    planning_input in{.wishes = wishes, .hosts = hosts, .devices = devices};
-    in.device_map = workspace(hosts.size());
-    in.max_blocks = 32;
-    in.machine = &machine;
-    in.nvml = "";
-    return in;
-  }
-  planned decide() {
-    planned out;
-    const result made = make_choice(input(), out);
-    EXPECT_TRUE(made.ok()) << made.text();
-    return out;
-  }
-  std::string refusal() {
-    planned out;
-    const result made = make_choice(input(), out);
-    EXPECT_EQ(made.code(), xylInvalidUsage);
-    return made.text();
-  }
-};
-
-json description_of(const planned& p) {
-  json d = json::parse(p.description, nullptr, false);
-  EXPECT_TRUE(d.is_object());
-  return d;
-}
-
-bool has_note(const json& description, const std::string& part) {
-  for (const json& note : description["notes"])
-    if (note.get<std::string>().find(part) != std::string::npos) return true;
-  return false;
-}
 
 class planning : public testing::Test {
  protected:
@@ -98,9 +40,6 @@ class planning : public testing::Test {
   std::string folder_;
   int files_ = 0;
 };
-
-// Ranks that are interleaved over two switches.
-made_ranks interleaved() { return {topo::test::switched({4, 4}, {0, 1}), {0, 4, 1, 5, 2, 6, 3, 7}}; }
 
 TEST_F(planning, the_ring_keeps_together_what_a_switch_holds) {
   made_ranks ranks = interleaved();
@@ -290,7 +229,7 @@ TEST_F(planning, what_was_measured_on_this_machine_wins_over_the_model) {
   made_ranks ranks = interleaved();
   planning_input in = ranks.input();
   in.cache_folder = folder_;
-  const topo::tuning_key key = tuning_key_of(in, topo::key_of(topo::test::switched({4, 4}, {0, 1}), ""));
+  const topo::tuning_key key = tuning_key_of(in, topo::key_of(topo::test::switched({4, 4}, {0, 1}), "580.95"));
   const std::string path = folder_ + "/" + topo::file_name_of(key);
   planned p;
   ASSERT_TRUE(make_choice(in, p).ok());
@@ -309,141 +248,6 @@ TEST_F(planning, what_was_measured_on_this_machine_wins_over_the_model) {
   ASSERT_TRUE(make_choice(in, p).ok());
   EXPECT_EQ(p.agreed.choice.device.from, selection::origin::model);
   EXPECT_TRUE(has_note(description_of(p), "tree"));
-}
-
-// Where a probe is done, and of what.
-TEST_F(planning, links_are_probed_where_there_are_several_gpus_and_nothing_is_kept) {
-  made_ranks ranks = interleaved();
-  planning_input in = ranks.input();
-  in.cache_folder = folder_;
-  probe_decision d = decide_probe(in);
-  ASSERT_EQ(d.order.run, 1u);
-  EXPECT_TRUE(d.order.plausible(8));
-  EXPECT_EQ(d.order.on_host, 0u);
-  EXPECT_EQ(d.order.pairs, 56u);
-  // In the order of the machine: the first four are below one switch.
-  for (unsigned i = 0; i < 8; ++i) EXPECT_EQ(d.order.around[i] % 2, i / 4);
-
-  topo::test::made_probe made(topo::test::switched({4, 4}, {0, 1}));
-  ASSERT_TRUE(topo::store_probe(folder_, d.key, made.run()).ok());
-  d = decide_probe(in);
-  EXPECT_EQ(d.order.run, 0u);
-  ASSERT_TRUE(d.kept);
-  EXPECT_EQ(d.kept->pairs.size(), 56u);
-  EXPECT_TRUE(d.kept->from_cache);
-  // Other GPUs of the machine are another matter.
-  ranks.devices.pop_back(), ranks.hosts.pop_back();
-  planning_input fewer = ranks.input();
-  fewer.cache_folder = folder_;
-  EXPECT_EQ(decide_probe(fewer).order.run, 1u);
-  ranks.wishes.probe = probe_use::never;
-  d = decide_probe(fewer);
-  EXPECT_EQ(d.order.run, 0u);
-  EXPECT_FALSE(d.kept);
-}
-
-TEST_F(planning, always_probes_anew_and_on_one_gpu_and_on_host_memory) {
-  made_ranks one_gpu(topo::test::one_switch(2), {0, 0});
-  EXPECT_EQ(decide_probe(one_gpu.input()).order.run, 0u);
-  one_gpu.wishes.probe = probe_use::always;
-  const topo::probe_order order = decide_probe(one_gpu.input()).order;
-  ASSERT_EQ(order.pairs, 1u);
-  EXPECT_EQ(order.alone[0], (topo::probe_pair{0, 1}));
-  one_gpu.devices.clear();
-  EXPECT_EQ(decide_probe(one_gpu.input()).order.on_host, 1u);
-  one_gpu.wishes.probe = probe_use::automatic;
-  EXPECT_EQ(decide_probe(one_gpu.input()).order.run, 0u);
-  one_gpu.wishes.probe = probe_use::always;
-  one_gpu.hosts.pop_back();
-  EXPECT_EQ(decide_probe(one_gpu.input()).order.run, 0u) << "one rank has nobody to be linked to";
-}
-
-TEST_F(planning, what_a_probe_measured_is_planned_with_and_shown) {
-  made_ranks ranks = interleaved();
-  topo::test::made_probe made(topo::test::switched({4, 4}, {0, 1}));
-  for (topo::edge& e : made.truth.edges) e.write.value /= 4, e.read.value /= 4;
-  const topo::probe_report report = made.run();
-  planning_input in = ranks.input();
-  in.probe = &report;
-  in.probe_note = "kept nowhere";
-  planned p;
-  ASSERT_TRUE(make_choice(in, p).ok());
-  const json d = description_of(p);
-  EXPECT_EQ(d["links"][0]["write_gigabytes_per_second"]["source"], "measured");
-  EXPECT_EQ(d["probe"]["pairs"].size(), 56u);
-  EXPECT_FALSE(d["probe"]["kept_from_earlier"]);
-  EXPECT_NE(d["probe"]["findings"].dump().find("below their maximum"), std::string::npos);
-  EXPECT_TRUE(has_note(d, "kept nowhere"));
-  // A user's figure wins.
-  ranks.wishes.topology_override = file(R"({"pairs": [{"from": "*", "to": "*", "write": 11}]})");
-  planning_input with_user = ranks.input();
-  with_user.probe = &report;
-  ASSERT_TRUE(make_choice(with_user, p).ok());
-  EXPECT_EQ(description_of(p)["links"][0]["write_gigabytes_per_second"]["source"], "user");
-}
-
-TEST_F(planning, a_veto_of_the_probe_is_planned_around) {
-  made_ranks ranks = interleaved();
-  topo::test::made_probe made(topo::test::switched({4, 4}, {0, 1}));
-  made.writes[{0, 5}] = topo::probe_verdict::wrong;
-  const topo::probe_report report = made.run();
-  planning_input in = ranks.input();
-  in.probe = &report;
-  planned p;
-  ASSERT_TRUE(make_choice(in, p).ok());
-  EXPECT_TRUE(p.agreed.table.host_staged);
-  unsigned staged = 0;
-  for (const json& link : description_of(p)["links"]) staged += link["class"] == "HOST";
-  EXPECT_EQ(staged, 1u);
-  // Ranks that were kept off their devices still hear why.
-  ranks.devices.clear();
-  planning_input on_host = ranks.input();
-  on_host.probe = &report;
-  ASSERT_TRUE(make_choice(on_host, p).ok());
-  EXPECT_NE(description_of(p)["probe"]["findings"].dump().find("wrong data"), std::string::npos);
-}
-
-// Thresholds that are to be measured: said by rank 0, done once.
-TEST_F(planning, thresholds_are_measured_where_that_is_asked_for_and_nothing_prescribes_them) {
-  made_ranks ranks = interleaved();
-  planning_input in = ranks.input();
-  planned p;
-  const auto asks = [&] {
-    EXPECT_TRUE(make_choice(in, p).ok());
-    return p.agreed.measure == 1;
-  };
-  EXPECT_FALSE(asks());
-  ranks.wishes.tune = tune_use::missing;
-  EXPECT_TRUE(asks());
-  ranks.wishes.forced_algorithm = algorithm::ring;
-  EXPECT_FALSE(asks());
-  ranks.wishes.forced_algorithm.reset();
-  topo::tuning tuned;
-  tuned.thresholds = {{topo::pattern::all_reduce, {{UINT64_MAX, topo::method::two_shot}}}};
-  tuned.measured = {{topo::pattern::all_reduce, topo::method::two_shot, 1 << 20, 63.25}};
-  in.measured = &tuned;
-  EXPECT_FALSE(asks()) << "it was just done";
-  EXPECT_EQ(p.agreed.choice.device.from, selection::origin::cache);
-  const json times = description_of(p)["measured_times"]["allreduce"];
-  ASSERT_EQ(times.size(), 1u);
-  EXPECT_EQ(times[0]["measured_us"], 63.25);
-  EXPECT_GT(times[0]["predicted_us"], 0.0);
-  in.measured = nullptr;
-  in.cache_folder = folder_;
-  ASSERT_TRUE(topo::store_tuning(folder_ + "/" + topo::file_name_of(p.key), p.key, tuned).ok());
-  EXPECT_FALSE(asks()) << "it is kept";
-  EXPECT_EQ(p.agreed.choice.device.from, selection::origin::cache);
-  ranks.wishes.tune = tune_use::always;
-  EXPECT_TRUE(asks());
-  ranks.wishes.tune = tune_use::never;
-  EXPECT_FALSE(asks());
-  EXPECT_EQ(p.agreed.choice.device.from, selection::origin::model);
-  // Host memory is another thing under another key.
-  ranks.devices.clear();
-  ranks.wishes.tune = tune_use::missing;
-  planning_input host = ranks.input();
-  ASSERT_TRUE(make_choice(host, p).ok());
-  EXPECT_EQ(p.agreed.measure, 1u);
 }
 
 TEST_F(planning, the_description_says_what_was_chosen_and_what_else_there_is) {

@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 #include <mpi.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cstdarg>
 #include <cstdio>
@@ -137,6 +138,8 @@ void measures() {
   if (!p.is_object()) return;
   print_probe(p);
   expect(t.on_device, "no device memory after a good probe: %s", t.notes().c_str());
+  expect(t.description["device_paths"]["workspaces"] == "device memory", "staged after a good probe: %s",
+         t.description["device_paths"].dump().c_str());
   expect(p["problems"].empty(), "problems");
   const std::size_t gpus = p["gpus"].size();
   expect(gpus == static_cast<std::size_t>(std::min(devices, ranks_)), "%zu GPUs", gpus);
@@ -200,9 +203,11 @@ void refuses() {
   const auto with_fault = [](const char* name, const char* program, const char* fault, const char* says) {
     const trial t(name,
                   {{"XYLEM_PROBE", "always"}, {"XYLEM_PROBE_HELPER", helper(program)}, {"FAULTY_PROBE", fault}});
-    expect(!t.on_device, "%s: device memory is used", name);
-    expect(t.notes().find(says) != std::string::npos, "%s: the notes do not say \"%s\": %s", name, says,
-           t.notes().c_str());
+    // Over host memory, if that works, and never straight.
+    const json& paths = t.description["device_paths"];
+    const std::string why = t.on_device ? paths["because"].dump() : t.notes();
+    expect(!t.on_device || paths["workspaces"] == "host memory", "%s: device memory is used straight", name);
+    expect(why.find(says) != std::string::npos, "%s: it is not said that \"%s\": %s", name, says, why.c_str());
     if (rank_ == 0 && t.probe().is_object()) std::printf("  findings: %s\n", t.probe()["findings"].dump().c_str());
   };
   with_fault("no helper", "no-such-program", "slow:99:99", "no-such-program");
@@ -214,6 +219,8 @@ void refuses() {
   with_fault("exclusive compute mode", "tests/faulty_probe", "refused:0:0", "exclusive compute mode");
   const trial t("XYLEM_PROBE=never", {{"XYLEM_PROBE", "never"}, {"XYLEM_PROBE_HELPER", "/no/such/program"}});
   expect(t.on_device, "no device memory: %s", t.notes().c_str());
+  expect(t.description["device_paths"]["workspaces"] == "device memory", "staged without a probe: %s",
+         t.description["device_paths"].dump().c_str());
   expect(t.probe().is_null(), "a probe");
 }
 

@@ -28,7 +28,7 @@ struct made_probe {
   explicit made_probe(const graph& g) : truth(g), of_rank(g.gpus()) {}
 
   probe_plan_input input() const {
-    probe_plan_input in{.gpu_of_rank = {}, .machine = &truth, .vertex_of_rank = of_rank, .nodes = {0}};
+    probe_plan_input in{.gpu_of_rank = {}, .machine = &truth, .vertex_of_rank = of_rank, .nodes = {0, 1}};
     for (vertex_id v : of_rank) in.gpu_of_rank.push_back(v);
     return in;
   }
