@@ -152,6 +152,7 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_P2P", {"2", "never", "yes"}},
       {"XYLEM_COPY_ENGINE_BYTES", {"4KB", "-1", "1025G"}},
       {"XYLEM_PACKET_BYTES", {"4KB", "1.5K", "1025G", "99999999999999999999"}},
+      {"XYLEM_TWOSTEP_BYTES", {"4KB", "1.5K", "1025G", "99999999999999999999"}},
       {"XYLEM_ONESHOT_BYTES", {"4 K", "1T"}},
       {"XYLEM_MAX_BLOCKS", {"0", "65", "1k", "4294967297"}},
       {"XYLEM_OVERLAP", {"always", "0", "Early "}},
