@@ -109,7 +109,6 @@ result communicator::import_window(std::span<const window_offer> offers, window&
     if (!same_process && offer.sharing.code != xylSuccess)
       return error(xylSystemError, "rank %d: %.*s", p, length_of(offer.sharing), offer.sharing.text);
     if (made.kind != memory_kind::host) {
-      if (is_staged_) return error(xylSystemError, "GPUs meet in host memory: %s", staging_reason_.c_str());
       void* opened = nullptr;
       XYL_TRY(device_->open_memory(offer.device, p, same_process, made.of_rank[at], opened));
       if (opened != nullptr) made.imported.push_back(opened);
