@@ -11,13 +11,14 @@
 
 namespace xyl {
 
-// Kernels for a constant number of ranks are sums; only they look for an addend.
-template <class R>
-concept takes_addend = R::ranks != 0 && std::is_same_v<typename R::accumulator, float>;
+// Kernels for a constant number of ranks are sums; only they look for an addend, and only in an allreduce's call.
+template <class R, class Call>
+concept takes_addend =
+    R::ranks != 0 && std::is_same_v<typename R::accumulator, float> && requires(const Call& c) { c.addend; };
 
 template <class R, class Call>
 XYL_FN bool has_addend(const Call& c) {
-  if constexpr (takes_addend<R>)
+  if constexpr (takes_addend<R, Call>)
     return c.addend != nullptr;
   else
     return false;
@@ -43,7 +44,7 @@ XYL_FN void finish_word(const Call& c, const R& red, std::uint64_t element,
                         typename R::accumulator (&acc)[R::per_word]) {
 #pragma unroll
   for (int k = 0; k < R::per_word; ++k) acc[k] = red.finish(acc[k]);
-  if constexpr (takes_addend<R>)
+  if constexpr (takes_addend<R, Call>)
     if (c.addend != nullptr) add_word<R>(load_addend<false, R>(c, element), acc);
 }
 
