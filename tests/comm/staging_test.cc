@@ -136,7 +136,9 @@ void with_made_up_devices(const std::function<void(int)>& before,
     body(rank, *comm);
     m.wait();
   });
-  for (int r = 0; r < ranks; ++r) EXPECT_TRUE(ends[static_cast<unsigned>(r)].good()) << "rank " << r;
+  for (int r = 0; r < ranks; ++r)
+    EXPECT_TRUE(ends[static_cast<unsigned>(r)].good())
+        << "rank " << r << ": " << ends[static_cast<unsigned>(r)].text();
 }
 
 topo::json description_of(const communicator& comm) {

@@ -10,7 +10,8 @@ namespace xyl::test {
 class idle_device : public device_side {
  public:
   explicit idle_device(const layout& map) : map_(map) {
-    handle_.max_blocks = 64;
+    handle_.sm = 90;
+    handle_.max_blocks = handle_.max_pull_blocks = 64;
     for (std::int32_t& blocks : handle_.max_fused_blocks) blocks = 64;
   }
   const device_handle& handle() const override { return handle_; }
