@@ -223,8 +223,9 @@ xylResult_t xylCommDevice(xylComm_t comm, int *device);
 /* Writes a description of comm to buffer: a JSON object, in UTF-8, ended by a zero byte. It says what was found (the
  * ranks' processes, NUMA nodes and devices, the machine, the links between GPUs with where each number came from), what
  * was chosen (the order of rings, the algorithm for each size, on host and device memory, and who says so), what else
- * was considered with predicted times, the registered buffers, and notes, such as why device memory is not used. All of
- * it is the same on every rank but "this_rank" and the notes on its device, and stays the same while comm lives, but for
+ * was considered with predicted times, what was measured of links ("probe": XYLEM_PROBE) and of allreduce
+ * ("measured_times": XYLEM_TUNE), the registered buffers, and notes, such as why device memory is not used. All of it
+ * is the same on every rank but "this_rank" and the notes on its device, and stays the same while comm lives, but for
  * "registered". "plan" can be edited and given to XYLEM_PLAN.
  * *length: the bytes of buffer; set to the bytes that the text takes, the zero included. buffer NULL: only *length is
  * set, whatever it was. A buffer that is too short becomes "" (if it has a byte), *length says what is needed, and
