@@ -72,7 +72,14 @@ call_record communicator::record_of(const fused_request& r, bool device) const {
 fused_form communicator::fused_form_for(const fused_request& r, const selection::limits& limits) const {
   if (ranks_ == 1) return fused_form::one_shot;
   if (r.work.residual_sharded) return fused_form::two_shot;
-  return form_of(selection_.choose(limits, r.work.tokens * r.work.hidden * r.element_bytes));
+  const std::uint64_t bytes = r.work.tokens * r.work.hidden * r.element_bytes;
+  const algorithm how = selection_.choose(limits, bytes);
+  // What rows cost is not what the same bytes cost; but who wishes for something else has it.
+  const bool is_wished = selection_.forced != selection::automatic || limits.from == selection::origin::variable;
+  if (&limits == &selection_.host || is_wished || !uses_packets(how)) return form_of(how);
+  if (bytes <= selection_.fused_packet_bytes) return fused_form::packet;
+  if (bytes < selection_.two_step_bytes) return fused_form::two_shot_packet;
+  return ranks_ <= 4 ? fused_form::one_shot : fused_form::two_shot;
 }
 
 result communicator::does_not_fit(const fused_request& r) const {

@@ -49,12 +49,9 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   // Measured with several ranks on one GPU. Packets cost twice the bytes to every peer, one-shot once; the more
   // peers, the sooner a share for each is better.
   if (staged) {
-    // Nothing of this is measured here yet. A prototype between two GPUs took 20.5 us for packets of 256 KB, which
-    // is 25 GB/s each way; loads and stores together carry 31, copy engines 49, and a flag costs a few
-    // microseconds.
-    s.device = ranks <= 2   ? thresholds(128 << 10, 0, UINT64_MAX, 8 << 20)
-               : ranks <= 4 ? thresholds(16 << 10, 128 << 10, 0, 8 << 20)
-                            : thresholds(8 << 10, 64 << 10, 0, 8 << 20);
+    // Measured between two GPUs: packets of 1K, 4K, 16K, 64K took 9.2, 31, 127, 505 us, every line a transaction of
+    // its own over PCIe; one-shot 40 us for 256K, 85 for 1M. For more ranks nothing is measured.
+    s.device = ranks <= 2 ? thresholds(512, 0, UINT64_MAX, 8 << 20) : thresholds(512, 0, 16 << 10, 8 << 20);
     per_block(2 << 10, 4 << 10, 8 << 10);
     s.device.from = origin::staged;
   } else if (ranks <= 2) {
@@ -82,15 +79,15 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
     s.single_copy_bytes = always ? 64 << 10 : 1 << 20;
     s.one_way_single_copy_bytes = always ? 64 << 10 : 8 << 20;
   }
-  // The second launch costs 1.3 us (estimated); the first is as fast as the bare allreduce, which the forms in one
-  // step are only while a block or two have each row.
-  s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 96 << 10 : ranks <= 4 ? 64 << 10 : 48 << 10);
+  // Measured with rows of 14 KB, several ranks on one GPU: a second launch costs 2.4 us and more, but the first is
+  // as fast as the bare allreduce, which the forms in one step are only while a block or two have each row.
+  s.fused_packet_bytes = ranks <= 2 ? 192 << 10 : ranks <= 4 ? 128 << 10 : 40 << 10;
+  s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 192 << 10 : ranks <= 4 ? 128 << 10 : 160 << 10);
   // Meetings of the ranks cost less than a copy from here on. One-shot reads everything everywhere, but nobody
-  // writes to others; the fewer ranks, the longer that pays.
+  // writes to others; on hosts two ranks gain by that, on one GPU (2, 4, 8 ranks, 256K to 64M) nobody.
   s.host.pull_bytes = 64 << 10;
-  s.device.pull_bytes = 256 << 10;
+  s.device.pull_bytes = ranks <= 2 ? 2 << 20 : ranks <= 4 ? 512 << 10 : 256 << 10;
   s.device.one_shot_pull_bytes[false] = ranks <= 2 ? UINT64_MAX : ranks <= 4 ? 512 << 10 : 256 << 10;
-  s.device.one_shot_pull_bytes[true] = ranks <= 2 ? 1 << 20 : ranks <= 4 ? 256 << 10 : 0;
   s.host.one_shot_pull_bytes[false] = ranks <= 2 ? UINT64_MAX : 0;
   s.host.staged_pull_bytes = UINT64_MAX;
   s.device.staged_pull_bytes = p.pull == pull_use::staged ? 0 : UINT64_MAX;

@@ -69,7 +69,9 @@ struct selection {
   std::uint32_t sync;             // device: how ranks synchronise, see sync_choice; 0: without devices
   std::uint32_t reserved;         // 0
   std::uint64_t plan;             // hash of the plan table; 0: none
-  // Device: fused calls of at least so many bytes make the norms in a launch of their own.
+  // Device: fused calls up to so many bytes are one-shot packets, then two-shot packets; of at least so many bytes
+  // they make the norms in a launch of their own.
+  std::uint64_t fused_packet_bytes;
   std::uint64_t two_step_bytes;
 
   // blocks: the most that are co-resident on every rank (device), 0 without devices.
