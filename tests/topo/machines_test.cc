@@ -71,6 +71,17 @@ TEST(machines, two_gpus_of_a_virtual_machine_linked_by_nvlink) {
   EXPECT_EQ(find_path(hwloc, hwloc.gpus()[0], hwloc.gpus()[1]).write.trust, confidence::low);
 }
 
+// As this library found it, with NVML, on that machine: NVML counts the links and says nothing of their speed.
+TEST(machines, two_gpus_linked_by_nvlink_as_they_were_exported) {
+  const graph g = machine("h200x2-vm-nvlink.json");
+  EXPECT_EQ(classes(g), grouped(2, 1, 2, "", "NV18", ""));
+  const path p = find_path(g, g.gpus()[0], g.gpus()[1]);
+  EXPECT_EQ(p.nvlinks, 18u);
+  EXPECT_FALSE(p.write.known());
+  EXPECT_EQ(g.vertices[g.gpus()[1]].sm, 90u);
+  EXPECT_EQ(path_finder(g).find_without_nvlink(g.gpus()[0], g.gpus()[1]).write.trust, confidence::low);
+}
+
 TEST(machines, one_gpu_of_a_virtual_machine) {
   EXPECT_EQ(classes(machine("h200-vm-flat.hwloc2.xml")), std::vector<std::string>{"LOC"});
 }
@@ -122,8 +133,9 @@ TEST(machines, edges_of_a_way_follow_each_other) {
 }
 
 TEST(machines, every_one_survives_export_and_import) {
-  const std::vector<std::string> paths = files_in(source_folder() + "/tests/topo/machines", ".xml");
+  std::vector<std::string> paths = files_in(source_folder() + "/tests/topo/machines", ".xml");
   ASSERT_EQ(paths.size(), 15u);
+  paths.push_back(machine_path("h200x2-vm-nvlink.json"));
   for (const std::string& path : paths) {
     const std::string text = export_json(import_good(path));
     graph again;
