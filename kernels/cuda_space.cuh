@@ -253,9 +253,9 @@ class cuda_space {
     put(l, data, packet);
   }
 
-  // Relaxed polls, then an acquire of a word that they found: it reads what announce() wrote (the line stays as it is
-  // until this call is over), so that what came before that is visible to this lane, and by the block's barrier to
-  // the others.
+  // Relaxed polls, then an acquire of a word that they found: it reads what announce() wrote (the line stays as it
+  // is until this call is over), so that what came before that is visible to this lane, and by the block's barrier
+  // to the others.
   template <int N>
   __device__ __forceinline__ bool hear(const line* const (&lines)[N], std::uint32_t packet,
                                        std::uint64_t (&data)[N], waiting w) {
@@ -312,7 +312,7 @@ class cuda_space {
     const line* from[N];
 #pragma unroll
     for (int i = 0; i < N; ++i)
-      from[i] = lines[i] != nullptr ? lines[i] : reinterpret_cast<const line*>(&control());
+      from[i] = lines[i] != nullptr ? lines[i] : reinterpret_cast<const line*>(&faults().own());
     patience p;
     for (;;) {
       std::uint64_t word[N][2];

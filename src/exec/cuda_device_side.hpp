@@ -148,6 +148,7 @@ class cuda_device_side final : public device_side {
     arguments.host_control = host_control_;
     arguments.deadline_ns = static_cast<std::uint64_t>(deadline_ns_);
     arguments.what.map = map_;
+    arguments.what.map.headers_by_block = windows_ != nullptr;
     arguments.what.own = workspace_;
     for (std::size_t p = 0; p < peers_.size(); ++p) arguments.what.workspace[p] = peers_[p];
     arguments.overlap = overlap;
@@ -197,7 +198,7 @@ class cuda_device_side final : public device_side {
   std::int64_t deadline_ns_;
   int rank_ = -1;
   sync_choice sync_;
-  cudaGraphExec_t trials_[2] = {};  // without and with overlap, while there are trials
+  cudaGraphExec_t trials_[2] = {};         // without and with overlap, while there are trials
   std::byte* workspace_ = nullptr;         // in device memory
   std::byte* registered_ = nullptr;        // this rank's host control page
   control_block* host_control_ = nullptr;  // the same as the device reaches it

@@ -42,13 +42,14 @@ XYL_FN bool join(S& s) {
     return true;
 }
 
-// Block 0 speaks for the rank, by its last lanes: the first ones have data to see to. Ordered: whoever checks with
-// order may also read what this rank wrote in earlier launches.
+// Block 0 speaks for the rank (or each block to those of its own number: then a peer with a smaller grid is refused
+// by the first blocks, and the others end by their poison), by its last lanes: the first ones have data to see to.
+// Ordered: whoever checks with order may also read what this rank wrote in earlier launches.
 template <bool Ordered = false, class S, class Call>
 XYL_FN void put_headers(S& s, const Call& c) {
-  if (s.block() != 0) return;
+  if (s.block() != 0 && !c.map.headers_by_block) return;
   const epoch_t e = s.epoch();
-  const std::uint64_t mine = c.map.header_offset(c.map.slot(e), static_cast<unsigned>(c.rank));
+  const std::uint64_t mine = c.map.header_line(c.map.slot(e), static_cast<unsigned>(c.rank), s.block());
   for (int p = static_cast<int>(s.lanes() - 1 - s.lane()); p < c.ranks; p += static_cast<int>(s.lanes()))
     if (p == c.rank)
       continue;
@@ -67,7 +68,7 @@ XYL_FN bool check_headers(S& s, const Call& c) {
   for (int p = static_cast<int>(s.lanes() - 1 - s.lane()); p < c.ranks; p += static_cast<int>(s.lanes())) {
     if (p == c.rank) continue;
     const line* const theirs[1] = {
-        at<const line>(c, c.rank, c.map.header_offset(c.map.slot(e), static_cast<unsigned>(p)))};
+        at<const line>(c, c.rank, c.map.header_line(c.map.slot(e), static_cast<unsigned>(p), s.block()))};
     std::uint64_t seen[1] = {};
     const waiting w{p, phase::header};
     const auto here = [&] {
@@ -100,9 +101,10 @@ template <int N, class S, class Call>
 XYL_FN bool get_all_and_header(S& s, const Call& c, int source, const line* (&lines)[N], std::uint64_t (&data)[N],
                                waiting w) {
   const epoch_t e = s.epoch();
-  lines[N - 1] = source < c.ranks && source != c.rank
-                     ? at<const line>(c, c.rank, c.map.header_offset(c.map.slot(e), static_cast<unsigned>(source)))
-                     : nullptr;
+  lines[N - 1] =
+      source < c.ranks && source != c.rank
+          ? at<const line>(c, c.rank, c.map.header_line(c.map.slot(e), static_cast<unsigned>(source), s.block()))
+          : nullptr;
   data[N - 1] = c.fingerprint;
   if constexpr (requires { s.template get_all_and_header<N>(lines, 0u, data, w, source, c.fingerprint); }) {
     return s.template get_all_and_header<N>(lines, packet_epoch(e), data, w, source, c.fingerprint);

@@ -57,6 +57,7 @@ enum class flag_family : int {
   pull_stage,      // or has its input in its workspace
   copied_share,    // of copied.hpp, in numbers of chunks,
   copied_result,   // and the same of results
+  header,          // no flag: room for a header of each block, see header_line()
   ring             // the last, since it takes twice the room
 };
 
@@ -164,7 +165,10 @@ struct layout {
   static constexpr std::uint64_t trial_state_bytes = 4096, trial_data_bytes = 4096;
 
   std::uint32_t ranks = 0;
-  std::uint32_t blocks = 0;         // the most blocks a launch may have
+  std::uint32_t blocks = 0;  // the most blocks a launch may have
+  // Every block has headers of its own: where all of them would look at one line on the far side of PCIe, the looks
+  // at a line follow each other, some 0.6 us each.
+  bool headers_by_block = false;
   std::uint64_t packet_stride = 0;  // bytes of one (slot, source) packet region, header included
   std::uint64_t bulk_stride = 0;    // bytes of one (slot, source) bulk region
   std::uint64_t spread = 0;         // see place(); 0: none
@@ -222,6 +226,11 @@ struct layout {
     return sizeof(control_block) +
            sizeof(flag) *
                ((static_cast<unsigned>(family) * static_cast<std::uint64_t>(ranks) + source) * blocks + block);
+  }
+  // Where a block awaits the header of a source.
+  XYL_FN constexpr std::uint64_t header_line(unsigned slot, unsigned source, unsigned block) const {
+    return headers_by_block ? flag_offset(flag_family::header, source, block) + sizeof(line) * (1 + slot)
+                            : header_offset(slot, source);
   }
   XYL_FN constexpr std::uint64_t header_offset(unsigned slot, unsigned source) const {
     return packets + (static_cast<std::uint64_t>(slot) * ranks + source) * packet_stride;

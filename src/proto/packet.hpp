@@ -106,10 +106,11 @@ XYL_FN bool reduce_unit(S& s, const Call& c, const R& red, bool with_headers, bo
   }
 }
 // Whether a block's first units, of which it has so many, bring the headers: between two ranks always, and among
-// more (where a lane more for every poll costs more than it saves) if no lanes are free to see to them.
+// more (where a lane more for every poll costs more than it saves) if no lanes are free to see to them; but not
+// where the looks at one line follow each other.
 template <class R, class S, class Call>
 XYL_FN bool units_bring_headers(const S& s, const Call& c, std::uint64_t units) {
-  return R::ranks != 0 && can_share_headers(s, c) &&
+  return R::ranks != 0 && !c.map.headers_by_block && can_share_headers(s, c) &&
          (R::ranks == 2 || units + static_cast<unsigned>(R::ranks) > s.lanes());
 }
 

@@ -65,6 +65,7 @@ class fused_machine_of {
       : grid_(g),
         map_(layout::make(static_cast<unsigned>(g.ranks), g.blocks, packet_bytes * static_cast<unsigned>(g.ranks),
                           bulk_bytes * static_cast<unsigned>(g.ranks))) {
+    map_.headers_by_block = g.seed % 2 != 0;
     std::vector<std::byte*> workspaces;
     for (int r = 0; r < g.ranks; ++r) {
       memory_.emplace_back(static_cast<std::byte*>(::operator new (map_.bytes, std::align_val_t{4096})));
@@ -148,7 +149,7 @@ class fused_machine_of {
   }
 
   const fused_grid grid_;
-  const layout map_;
+  layout map_;
   std::vector<std::unique_ptr<std::byte, deleter>> memory_;
   std::vector<std::unique_ptr<thread_rank>> ranks_;
 };

@@ -143,6 +143,7 @@ class thread_machine {
     layout map =
         layout::make(ranks, plan.blocks, plan.packet_bytes_per_rank * ranks, plan.bulk_bytes_per_rank * ranks);
     map.spread = plan.spread;
+    map.headers_by_block = plan.seed % 4 == 1;
     return map;
   }
 
