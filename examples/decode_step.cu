@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The skeleton of a decode step under tensor parallelism: per layer two row-parallel products whose partial results are
-// added up over the ranks, and after each the residual and RMSNorm. The products are stood in for by a kernel; sum,
-// residual and norm are one call. The whole step is one CUDA graph.
+// The skeleton of a decode step under tensor parallelism: per layer two row-parallel products whose partial results
+// are added up over the ranks, and after each the residual and RMSNorm. The products are stood in for by a kernel;
+// sum, residual and norm are one call. The whole step is one CUDA graph.
 //
 //   nvcc -ccbin mpicxx decode_step.cu $(pkg-config --cflags --libs xylem) -o decode_step
 //   mpirun -np 8 ./decode_step [TOKENS [HIDDEN [LAYERS]]]
@@ -17,12 +17,12 @@
 #include <cstdlib>
 #include <vector>
 
-static void check(bool good, const char *what, const char *why) {
+static void check(bool good, const char* what, const char* why) {
   if (good) return;
   std::fprintf(stderr, "%s: %s\n", what, why);
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
-static void cuda(cudaError_t status, const char *what) {
+static void cuda(cudaError_t status, const char* what) {
   check(status == cudaSuccess, what, cudaGetErrorString(status));
 }
 
@@ -30,12 +30,13 @@ static void cuda(cudaError_t status, const char *what) {
 static __host__ __device__ float share_of(int rank, size_t i) {
   return static_cast<float>((i * 7 + static_cast<size_t>(rank) * 3) % 11) / 16 - 0.25f;
 }
-static __global__ void stand_in_for_product(const __nv_bfloat16 *x, __nv_bfloat16 *partial, size_t elements, int rank) {
+static __global__ void stand_in_for_product(const __nv_bfloat16* x, __nv_bfloat16* partial, size_t elements,
+                                            int rank) {
   const size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
   if (i < elements) partial[i] = __float2bfloat16(__bfloat162float(x[i]) * share_of(rank, i));
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   const size_t tokens = argc > 1 ? std::strtoull(argv[1], nullptr, 0) : 1;
   const size_t hidden = argc > 2 ? std::strtoull(argv[2], nullptr, 0) : 7168;
@@ -119,7 +120,8 @@ int main(int argc, char **argv) {
   cuda(cudaEventRecord(end, stream), "cudaEventRecord");
   cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   xylResult_t state = xylSuccess;
-  check(xylCommGetAsyncError(comm, &state) == xylSuccess && state == xylSuccess, "the step", xylGetErrorString(state));
+  check(xylCommGetAsyncError(comm, &state) == xylSuccess && state == xylSuccess, "the step",
+        xylGetErrorString(state));
   float ms = 0;
   cuda(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
   if (rank == 0)

@@ -33,7 +33,7 @@ static_assert(sizeof(transfer_arguments) <= 4096);  // what every driver passes 
 struct copy_arguments : kernel_arguments<argument_capacity(0)> {
   copy_step step;
   copied_chunk chunk;
-  movement how;            // where it takes one phase; how.bytes are the chunk's, 0 where there is a chunk of shares
+  movement how;  // where it takes one phase; how.bytes are the chunk's, 0 where there is a chunk of shares
   std::byte* landed = nullptr;  // the chunk's slot in this device's memory
 
   XYL_FN copied_call call() const {

@@ -58,10 +58,7 @@ __device__ __forceinline__ void flag_was_seen(flag_order how) {
 // Counts from 0 to `most` and begins again; returns what it was.
 __device__ __forceinline__ std::uint32_t count_in(std::uint32_t* counter, std::uint32_t most) {
   std::uint32_t before;
-  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
-               : "=r"(before)
-               : "l"(counter), "r"(most)
-               : "memory");
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(most) : "memory");
   return before;
 }
 // Both words in one access; each is whole, and no order between them is relied on.

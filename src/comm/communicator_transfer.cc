@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "comm/fused_arguments.hpp"
 #include "comm/explain.hpp"
+#include "comm/fused_arguments.hpp"
 #include "exec/dispatch.hpp"
 
 namespace xyl {

@@ -14,8 +14,8 @@
 
 #include "base/parameters.hpp"
 #include "base/result.hpp"
-#include "exec/device_trial.hpp"
 #include "exec/device_memory.hpp"
+#include "exec/device_trial.hpp"
 #include "exec/host_scale.hpp"
 #include "peer/peer_group.hpp"
 #include "proto/algorithm.hpp"
@@ -140,7 +140,8 @@ class device_side {
                         const call_record& record, xylStream_t stream) = 0;
   virtual result move(const device_move& how, const void* send, void* recv, const call_record& record,
                       xylStream_t stream) = 0;
-  // On registered buffers, or (pull_form::staged) on others. what: buffers, count and record; the rest is filled in.
+  // On registered buffers, or (pull_form::staged) on others. what: buffers, count and record; the rest is filled
+  // in.
   virtual result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
                              xylStream_t stream) = 0;
   virtual result pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,

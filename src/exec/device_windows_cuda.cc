@@ -121,8 +121,8 @@ void cuda_device_side::close_memory(void* opened) {
 result cuda_device_side::pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
                                      xylStream_t stream) {
   const auto type = static_cast<xylDataType_t>(what.record.type);
-  const kernel k =
-      choose_pull_kernel(form, type, static_cast<xylRedOp_t>(what.record.operation), static_cast<int>(peers_.size()));
+  const kernel k = choose_pull_kernel(form, type, static_cast<xylRedOp_t>(what.record.operation),
+                                      static_cast<int>(peers_.size()));
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   XYL_TRY(check_blocks(blocks));
   const device_scope scope(device_);
@@ -155,7 +155,8 @@ result cuda_device_side::pull_move(unsigned blocks, const movement& how, const p
   take_buffers(arguments, what, peers_.size());
   arguments.units_of_block = units_of_each(units_of(how.bytes, 16), blocks);
   arguments.how = how;
-  XYL_TRY(launch(k, blocks, shape_of(k, arguments.units_of_block, map_.ranks), arguments, stream, sync_.flag_overlap));
+  XYL_TRY(
+      launch(k, blocks, shape_of(k, arguments.units_of_block, map_.ranks), arguments, stream, sync_.flag_overlap));
   return order_.after(stream);
 }
 

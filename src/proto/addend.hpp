@@ -13,8 +13,9 @@ namespace xyl {
 
 // Kernels for a constant number of ranks are sums; only they look for an addend, and only in an allreduce's call.
 template <class R, class Call>
-concept takes_addend =
-    R::ranks != 0 && std::is_same_v<typename R::accumulator, float> && requires(const Call& c) { c.addend; };
+concept takes_addend = R::ranks != 0 && std::is_same_v<typename R::accumulator, float>&& requires(const Call& c) {
+  c.addend;
+};
 
 template <class R, class Call>
 XYL_FN bool has_addend(const Call& c) {

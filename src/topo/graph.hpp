@@ -95,8 +95,8 @@ struct capacity_group {
   figure total;
 };
 
-// What was measured, or told by a user, of one ordered pair of GPUs; it overrides what the path says. Of a GPU and a
-// host memory: `write` from the GPU, or `read` by it, which are the halves of a staged way.
+// What was measured, or told by a user, of one ordered pair of GPUs; it overrides what the path says. Of a GPU and
+// a host memory: `write` from the GPU, or `read` by it, which are the halves of a staged way.
 struct pair_figure {
   vertex_id from = no_vertex;
   vertex_id to = no_vertex;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// SipHash-2-4 against published values: the paper's appendix (15 bytes) and its authors' table of test vectors, with
-// the key 00 01 .. 0f and the messages 00 01 02 ..; any second implementation prints the same, for one
+// SipHash-2-4 against published values: the paper's appendix (15 bytes) and its authors' table of test vectors,
+// with the key 00 01 .. 0f and the messages 00 01 02 ..; any second implementation prints the same, for one
 // `openssl mac -macopt hexkey:000102030405060708090a0b0c0d0e0f -macopt size:8 -in FILE SIPHASH`.
 #include "base/keyed_hash.hpp"
 

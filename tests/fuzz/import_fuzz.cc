@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// libFuzzer: any bytes as a topology file. What is accepted must survive export and import unchanged, and everything
-// that reads a graph must cope with it.
+// libFuzzer: any bytes as a topology file. What is accepted must survive export and import unchanged, and
+// everything that reads a graph must cope with it.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -26,9 +26,8 @@ cluster_plan cluster_of(const graph& g, unsigned nodes, pattern what, network be
 }
 
 const cluster_candidate& named(const cluster_plan& p, const std::string& part) {
-  const auto at = std::find_if(p.candidates.begin(), p.candidates.end(), [&](const cluster_candidate& c) {
-    return c.name.find(part) != std::string::npos;
-  });
+  const auto at = std::find_if(p.candidates.begin(), p.candidates.end(),
+                               [&](const cluster_candidate& c) { return c.name.find(part) != std::string::npos; });
   EXPECT_NE(at, p.candidates.end()) << part;
   return *at;
 }

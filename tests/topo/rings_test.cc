@@ -8,8 +8,8 @@
 #include <limits>
 #include <numeric>
 
-#include "topo/fabric.hpp"
 #include "topo/built_machines.hpp"
+#include "topo/fabric.hpp"
 
 namespace xyl::topo::test {
 namespace {
