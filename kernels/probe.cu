@@ -11,7 +11,7 @@ constexpr unsigned units_of_chunk = 4 * stream_lanes;
 // The block's last words to the host. Its lanes' stores are performed before: the fence orders this lane's, and the
 // barrier in front of it, after a fence of every lane, those of the others.
 __device__ void end_proof(proof_outcome& out, unsigned missing, unsigned wrong) {
-  __threadfence_system();
+  machine::fence_system();
   __shared__ unsigned sum[2];
   if (threadIdx.x == 0) sum[0] = sum[1] = 0;
   __syncthreads();
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(stream_lanes) stream_kernel(const __grid_const
     if (__syncthreads_or(now - began >= a.duration_ns)) break;
   }
   // What is still on its way belongs to the time.
-  if (!a.pull) __threadfence_system();
+  if (!a.pull) machine::fence_system();
   __syncthreads();
   now = machine::time_ns();
   if (threadIdx.x != 0) return;
