@@ -72,6 +72,9 @@ result load_kernels(int device, unsigned ranks, device_handle& handle) {
   cudaFuncAttributes attributes;
   XYL_TRY(cuda_result(cudaFuncGetAttributes(&attributes, trial_kernel().function),
                       "cudaFuncGetAttributes of the self-test"));
+  for (const xylDataType_t type : {xylFloat16, xylBfloat16, xylFloat32})
+    for (const fused_pattern pattern : {fused_pattern::norm, fused_pattern::fp8_static})
+      load(choose_rows_kernel(type, pattern));
   load(copying_kernels().step);
   load(copying_kernels().deliver);
   for (const fused_kernel_entry& e : all_fused_kernels())
