@@ -48,7 +48,7 @@ struct introduction {
   secret_bytes secret_part;
   std::uint8_t nonce[32];  // also in the workspace's control_block
   report state;            // of the rank's own preparation
-  std::uint8_t reserved[440];
+  std::uint8_t reserved[432];
 
   // Fills everything that describes this library and this process, and the random parts.
   static result make(int rank, const layout& map, introduction& out);
