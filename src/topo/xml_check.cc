@@ -12,6 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "topo/pci_link.hpp"
+
 namespace xyl::topo {
 namespace {
 
@@ -88,6 +90,8 @@ class hwloc_check {
           a.value != "4294967295")
         return error(xylInvalidArgument, "os_index %s; at most %llu is accepted", shown(a.value).c_str(),
                      static_cast<unsigned long long>(largest_index));
+      if (a.name == "pci_busid" && !parse_pci_address(a.value))
+        return error(xylInvalidArgument, "pci_busid \"%s\" is not a PCI address", shown(a.value).c_str());
       if (a.name == "depth" && whole_number(a.value).value_or(1000) > 256)
         return error(xylInvalidArgument, "depth \"%s\"", shown(a.value).c_str());
     }
@@ -131,14 +135,29 @@ class hwloc_check {
     return {};
   }
 
+  // Groups as hwloc writes them, "0x" and digits, or nothing for zeros; but never at the beginning: its parser,
+  // which does not count that one, ends the process by an assertion.
+  static bool is_mask(std::string_view text) {
+    for (bool is_first = true; !text.empty(); is_first = false) {
+      const std::string_view group = text.substr(0, text.find(','));
+      text.remove_prefix(std::min(text.size(), group.size() + 1));
+      if (group.empty() && !is_first) continue;
+      const std::string_view digits = group.substr(std::min<std::size_t>(2, group.size()));
+      const auto is_digit = [](unsigned char c) { return isxdigit(c) != 0; };
+      if (!group.starts_with("0x") || digits.empty() || digits.size() > 16 ||
+          !std::all_of(digits.begin(), digits.end(), is_digit))
+        return false;
+    }
+    return true;
+  }
+
   static result mask(const xml_attribute& a) {
     if (a.value.size() > largest_mask)
       return error(xylInvalidArgument, "%s has %zu characters; at most %zu are accepted", shown(a.name).c_str(),
                    a.value.size(), largest_mask);
     if (a.value.find("0xf...f") != std::string_view::npos)
       return error(xylInvalidArgument, "%s is infinite", shown(a.name).c_str());
-    const auto strange = [](unsigned char c) { return !isxdigit(c) && c != 'x' && c != ','; };
-    if (std::any_of(a.value.begin(), a.value.end(), strange))
+    if (!is_mask(a.value))
       return error(xylInvalidArgument, "%s \"%s\" is not a bit mask", shown(a.name).c_str(),
                    shown(a.value).c_str());
     return {};

@@ -110,6 +110,12 @@ TEST(hwloc_reader, lies_are_refused_with_their_line) {
   expect_line(text_of_bad(with(" cpuset=\"0x1\"", " cpuset=\"" + std::string(60'000, 'f') + "\"")), "2",
               "characters");
   expect_line(text_of_bad(with(" cpuset=\"0x1\"", " cpuset=\"1 and more\"")), "2", "not a bit mask");
+  EXPECT_NE(text_of_bad(machine_with(host_bridge(gpu("0000:00:20.0", 11), 10))).find("not a PCI address"),
+            std::string::npos);
+  // hwloc ends the process at a mask that begins with a comma.
+  for (const char* mask : {",x1", ",0x1", "0x1,x", "0x", "x1", "0x00000000000000001"})
+    expect_line(text_of_bad(with(" cpuset=\"0x1\"", std::string(" cpuset=\"") + mask + "\"")), "2",
+                "not a bit mask");
   expect_line(text_of_bad(with("pci_link_speed=\"63.015385\"", "")), "9", "needs pci_link_speed");
   expect_line(text_of_bad(with("depth=\"0\"", "depth=\"-1\"")), "8", "depth");
   // A matrix that claims 4 GiB.
