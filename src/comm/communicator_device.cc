@@ -69,6 +69,16 @@ fused_limits co_resident_fused(const std::vector<device_handle>& all, const std:
   return limits;
 }
 
+// Whether two ranks are of the same process and on the same GPU.
+bool share_process_and_gpu(const std::vector<device_handle>& all) {
+  for (std::size_t p = 0; p < all.size(); ++p)
+    for (std::size_t q = 0; q < p; ++q)
+      if (std::memcmp(all[p].process, all[q].process, sizeof all[p].process) == 0 &&
+          std::memcmp(all[p].uuid, all[q].uuid, sizeof all[p].uuid) == 0)
+        return true;
+  return false;
+}
+
 }  // namespace
 
 result communicator::connect_device(std::optional<int> wanted) {
@@ -162,7 +172,9 @@ result communicator::try_device(bool staged, result& verdict) {
     device_->wait_at_most(check_deadline_ns);
     std::unique_ptr<kernel_check> check;
     verdict = peers_->agree(kernel_check::create(*device_, rank_, ranks_, check));
-    if (verdict.ok()) verdict = peers_->agree(check->run(fused_limits_.blocks, fused_limits_.has_clusters()));
+    if (verdict.ok())
+      verdict = peers_->agree(
+          check->run(fused_limits_.blocks, fused_limits_.has_clusters(), !share_process_and_gpu(device_handles_)));
     device_->wait_at_most(parameters_.timeout_ns);
     // A wait that was given up elsewhere may have ended a check here that had just succeeded.
     const bool stopped = waits_->out_of_service();

@@ -147,6 +147,12 @@ class device_side {
                              xylStream_t stream) = 0;
   virtual result pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
                            xylStream_t stream) = 0;
+  // device_side::scratch_bytes() of rank p's memory as this rank's device reaches it, which no peer looks at in a
+  // call of the ABI; null where devices do not reach each other's memory.
+  virtual std::byte* scratch_of(int p) const = 0;
+  std::size_t scratch_bytes() const { return map().scratch_bytes(); }
+  // Whether all_reduce_by_copies() and move_by_copies() have room and queues.
+  virtual bool can_copy() const = 0;
   // What another rank needs to reach this memory of the device. Fails where other processes cannot (memory that is
   // not of cudaMalloc, pinned or managed memory).
   virtual result export_memory(const void* memory, exported_memory& out) const = 0;
