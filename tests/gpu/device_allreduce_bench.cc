@@ -140,16 +140,10 @@ int run(std::uint64_t largest, std::uint64_t smallest) {
 }  // namespace xyl::gpu_test
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int status = 77;
-  if (xyl::device_side::current_device() >= 0) {
-    int rank = 0, devices = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    xyl::gpu_test::must(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    xyl::gpu_test::must(cudaSetDevice(rank % devices), "cudaSetDevice");
-    status = xyl::gpu_test::run(argc > 1 ? std::strtoull(argv[1], nullptr, 0) : 64 << 20,
-                                argc > 2 ? std::strtoull(argv[2], nullptr, 0) : 1 << 10);
-  }
-  MPI_Finalize();
-  return status;
+  using namespace xyl::gpu_test;
+  const auto number = [&](int i, unsigned long long otherwise) {
+    return argc > i ? std::strtoull(argv[i], nullptr, 0) : otherwise;
+  };
+  return mpi_program(argc, argv,
+                     [&] { expect(run(number(1, 64 << 20), number(2, 1 << 10)) == 0, "wrong results"); });
 }

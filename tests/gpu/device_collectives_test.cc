@@ -4,48 +4,19 @@
 // byte: eager and in graphs, all roots, sizes from nothing to several megabytes, odd addresses, in place,
 // alternating with allreduce. An MPI program (mpirun -np N tests/device_collectives_test [quick]); rank r uses
 // device r % devices. Exit 77 without a GPU, 1 with a failure.
-#include <cuda_runtime_api.h>
-#include <mpi.h>
 
-#include <cstdarg>
-#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <vector>
 
 #include "proto/call.hpp"
 #include "proto/reduction.hpp"
-#include "xylem/xylem.h"
-#include "xylem/xylem_mpi.h"
+#include "tests/gpu/mpi_communicator.hpp"
 
 namespace xyl::gpu_test {
 namespace {
 
-int rank_, ranks_, failures, checks;
-xylComm_t comm;
 cudaStream_t streams[2];
-
-void must(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::fprintf(stderr, "rank %d: %s: %s\n", rank_, what, cudaGetErrorString(status));
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-void must(xylResult_t code, const char* what) {
-  if (code == xylSuccess) return;
-  std::fprintf(stderr, "rank %d: %s: %s\n", rank_, what, xylGetLastError(comm));
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-[[gnu::format(printf, 2, 3)]] void expect(bool good, const char* format, ...) {
-  ++checks;
-  if (good || ++failures > 20) return;
-  va_list list;
-  va_start(list, format);
-  std::fprintf(stderr, "FAILED on rank %d: ", rank_);
-  std::vfprintf(stderr, format, list);
-  std::fprintf(stderr, "\n");
-  va_end(list);
-}
 
 // Device memory with a guard on both sides.
 class memory {
@@ -270,9 +241,8 @@ void check_all_reduce(std::size_t count, int stream_number) {
   for (std::size_t i = 0; i < count; ++i) {
     float want = 0;
     for (int r = 0; r < ranks_; ++r) want += value_of(r, i);
-    if (values[i] != want) return expect(false, "allreduce of %zu: element %zu", count, i);
+    if (!expect(values[i] == want, "allreduce of %zu: element %zu", count, i)) return;
   }
-  expect(true, "allreduce");
 }
 
 void run(bool quick) {
@@ -367,27 +337,10 @@ void run(bool quick) {
 
 int main(int argc, char** argv) {
   using namespace xyl::gpu_test;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    if (rank_ == 0) std::printf("SKIP: no GPU here\n");
-    MPI_Finalize();
-    return 77;
-  }
-  must(cudaSetDevice(rank_ % devices), "cudaSetDevice");
-  for (cudaStream_t& s : streams) must(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "cudaStreamCreate");
-  must(xylCommInitMPI(&comm, MPI_COMM_WORLD), "xylCommInitMPI");
-  int device = -1;
-  must(xylCommDevice(comm, &device), "xylCommDevice");
-  expect(device >= 0, "the communicator has no device");
-  if (device >= 0) run(argc > 1 && std::strcmp(argv[1], "quick") == 0);
-  MPI_Barrier(MPI_COMM_WORLD);
-  must(xylCommDestroy(comm), "xylCommDestroy");
-  int all = 0;
-  MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (rank_ == 0) std::printf("%d checks on rank 0, %d failures on all ranks\n", checks, all);
-  MPI_Finalize();
-  return all != 0;
+  const bool quick = argc > 1 && std::strcmp(argv[1], "quick") == 0;
+  return mpi_program(argc, argv, [&] {
+    for (cudaStream_t& s : streams) s = new_stream();
+    if (make_communicator()) run(quick);
+    destroy_communicator();
+  });
 }

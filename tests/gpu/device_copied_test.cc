@@ -308,49 +308,26 @@ void times() {
   }
 }
 
-int run_all(bool bench) {
-  int rank = 0, ranks = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const auto run = [&](const char* name, auto test) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    const int before = failures;
-    const auto begin = std::chrono::steady_clock::now();
-    test();
-    int bad = failures - before;
-    MPI_Allreduce(MPI_IN_PLACE, &bad, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (rank == 0)
-      std::printf("%-50s %s %.2f s\n", name, bad ? "FAILED" : "ok",
-                  std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    std::fflush(stdout);
-  };
-  run("types, sizes and alignments", types_sizes_and_alignments);
-  run("graphs and eager calls in turns", graphs_and_eager_calls_in_turns);
-  run("a call that differs leaves outputs alone", a_call_that_differs_leaves_outputs_alone);
-  run("a missing rank is named, a graph behind it ends", a_missing_rank_is_named_and_a_graph_behind_it_ends);
-  if (bench) run("times", times);
-  MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  MPI_Allreduce(MPI_IN_PLACE, &checks, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (rank == 0) std::printf("%d ranks: %d checks, %d failures\n", ranks, checks, failures);
-  return failures == 0 ? 0 : 1;
+void run_all(bool bench) {
+  step("types, sizes and alignments", types_sizes_and_alignments);
+  step("graphs and eager calls in turns", graphs_and_eager_calls_in_turns);
+  step("a call that differs leaves outputs alone", a_call_that_differs_leaves_outputs_alone);
+  step("a missing rank is named, a graph behind it ends", a_missing_rank_is_named_and_a_graph_behind_it_ends);
+  if (bench) step("times", times);
 }
 
 }  // namespace
 }  // namespace xyl::gpu_test
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int status = 77, ranks = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (xyl::device_side::current_device() >= 0 && ranks > 1) {
-    int rank = 0, devices = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    xyl::gpu_test::must(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    xyl::gpu_test::must(cudaSetDevice(rank % devices), "cudaSetDevice");
-    for (cudaStream_t& stream : xyl::gpu_test::streams)
-      xyl::gpu_test::must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-    status = xyl::gpu_test::run_all(argc > 1 && std::strcmp(argv[1], "bench") == 0);
-  }
-  MPI_Finalize();
-  return status;
+  using namespace xyl::gpu_test;
+  const bool bench = argc > 1 && std::strcmp(argv[1], "bench") == 0;
+  constexpr int least_ranks = 2;
+  return mpi_program(
+      argc, argv,
+      [&] {
+        for (cudaStream_t& stream : streams) stream = new_stream();
+        run_all(bench);
+      },
+      least_ranks);
 }

@@ -125,19 +125,12 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
 }  // namespace xyl::gpu_test
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int status = 77;
-  if (xyl::device_side::current_device() >= 0) {
-    int rank = 0, devices = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    xyl::gpu_test::must(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    xyl::gpu_test::must(cudaSetDevice(rank % devices), "cudaSetDevice");
-    const auto number = [&](int i, unsigned long long otherwise) {
-      return argc > i ? std::strtoull(argv[i], nullptr, 0) : otherwise;
-    };
-    status = xyl::gpu_test::run(static_cast<unsigned>(number(1, 7168)), number(2, 64),
-                                static_cast<xyl::fused_pattern>(number(3, xylFusedResidualRMSNorm)));
-  }
-  MPI_Finalize();
-  return status;
+  using namespace xyl::gpu_test;
+  const auto number = [&](int i, unsigned long long otherwise) {
+    return argc > i ? std::strtoull(argv[i], nullptr, 0) : otherwise;
+  };
+  return mpi_program(argc, argv, [&] {
+    const auto pattern = static_cast<xyl::fused_pattern>(number(3, xylFusedResidualRMSNorm));
+    expect(run(static_cast<unsigned>(number(1, 7168)), number(2, 64), pattern) == 0, "wrong results");
+  });
 }

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "exec/device_side.hpp"
-#include "tests/gpu/must.hpp"
+#include "tests/gpu/mpi_program.hpp"
 
 namespace xyl::gpu_test {
 
