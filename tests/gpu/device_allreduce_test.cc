@@ -7,6 +7,7 @@
 
 #include "proto/turn.hpp"
 #include "tests/gpu/checked_call.hpp"
+#include "tests/gpu/graph.hpp"
 
 namespace xyl::gpu_test {
 namespace {
@@ -78,18 +79,6 @@ void eager_calls_on_two_streams(device_rank& r) {
   must(cudaMemcpy(got.data(), out, 4000, cudaMemcpyDeviceToHost), "copy");
   for (float x : got)
     if (!expect(x == std::pow(static_cast<float>(r.ranks()), calls), "two streams: %g", x)) break;
-}
-
-template <class F>
-cudaGraphExec_t capture(cudaStream_t stream, F work) {
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  work();
-  must(cudaStreamEndCapture(stream, &graph), "end capture");
-  must(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
-  must(cudaGraphDestroy(graph), "destroy");
-  return exec;
 }
 
 // Two graphs of different sizes, algorithms and grids, the second over two streams, and eager calls, in turns;

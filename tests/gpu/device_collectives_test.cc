@@ -11,6 +11,7 @@
 
 #include "proto/call.hpp"
 #include "proto/reduction.hpp"
+#include "tests/gpu/graph.hpp"
 #include "tests/gpu/mpi_communicator.hpp"
 
 namespace xyl::gpu_test {
@@ -134,16 +135,7 @@ void check_move(const plan& p, int replays = 0) {
   if (replays == 0) {
     must(call(p, given, taken, stream), "call");
   } else {
-    cudaGraph_t graph;
-    cudaGraphExec_t ready;
-    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-    must(call(p, given, taken, stream), "captured call");
-    must(cudaStreamEndCapture(stream, &graph), "end capture");
-    must(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
-    for (int k = 0; k < replays; ++k) must(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");
-    must(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-    must(cudaGraphExecDestroy(ready), "cudaGraphExecDestroy");
-    must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    replay(stream, replays, [&] { must(call(p, given, taken, stream), "captured call"); });
   }
   const auto got = result->content(stream);
   std::size_t wrong = 0, first = 0;
@@ -195,16 +187,7 @@ void check_reduce(xylDataType_t type, xylRedOp_t op, std::size_t count, int root
                     : xylReduce(in, has_out ? out : nullptr, count, type, op, root, comm, stream);
   };
   if (captured) {
-    cudaGraph_t graph;
-    cudaGraphExec_t ready;
-    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-    must(reduce(), "captured reduce");
-    must(cudaStreamEndCapture(stream, &graph), "end capture");
-    must(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
-    for (int k = 0; k < (in_place ? 1 : 3); ++k) must(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");
-    must(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-    must(cudaGraphExecDestroy(ready), "cudaGraphExecDestroy");
-    must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    replay(stream, in_place ? 1 : 3, [&] { must(reduce(), "captured reduce"); });
   } else {
     must(reduce(), "reduce");
   }

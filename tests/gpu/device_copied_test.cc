@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "tests/gpu/checked_call.hpp"
+#include "tests/gpu/graph.hpp"
 
 namespace xyl::gpu_test {
 namespace {
@@ -113,28 +114,6 @@ void types_sizes_and_alignments() {
   one_type<std::int64_t>(r, memory, xylInt64, seed);
   one_type<std::uint8_t>(r, memory, xylUint8, seed);
   one_type<double>(r, memory, xylFloat64, seed);
-}
-
-template <class F>
-cudaGraphExec_t capture(cudaStream_t stream, F work) {
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  work();
-  must(cudaStreamEndCapture(stream, &graph), "end capture");
-  std::size_t nodes = 0, hosts = 0;
-  must(cudaGraphGetNodes(graph, nullptr, &nodes), "nodes");
-  std::vector<cudaGraphNode_t> all(nodes);
-  must(cudaGraphGetNodes(graph, all.data(), &nodes), "nodes");
-  for (cudaGraphNode_t node : all) {
-    cudaGraphNodeType type;
-    must(cudaGraphNodeGetType(node, &type), "type of a node");
-    hosts += type == cudaGraphNodeTypeHost;
-  }
-  expect(hosts == 0, "%zu of %zu nodes of a graph run on the host", hosts, nodes);
-  must(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
-  must(cudaGraphDestroy(graph), "destroy");
-  return exec;
 }
 
 // Two graphs, each with kernels' calls between the copies', and eager calls of both kinds, in turns. Each call adds

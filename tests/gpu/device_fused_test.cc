@@ -6,6 +6,7 @@
 // without a GPU.
 #include "tests/gpu/checked_call.hpp"
 #include "tests/gpu/fused_device.hpp"
+#include "tests/gpu/graph.hpp"
 #include "tests/gpu/mpi_communicator.hpp"
 
 namespace xyl::gpu_test {
@@ -187,16 +188,8 @@ void through_the_abi(int rank, int ranks) {
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = fused_data<bfloat16>(cases[i], rank, ranks);
   at.clear();
   for (auto& d : data) at.push_back(std::make_unique<device_copy>(d));
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  call_all();
-  must(cudaStreamEndCapture(stream, &graph), "end capture");
-  must(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
-  for (int i = 0; i < 3; ++i) must(cudaGraphLaunch(exec, stream), "launch");
+  replay(stream, 3, call_all);
   check_all("in a graph");
-  must(cudaGraphExecDestroy(exec), "destroy");
-  must(cudaGraphDestroy(graph), "destroy");
 }
 
 void run_all() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "proto/reduction.hpp"
+#include "tests/gpu/graph.hpp"
 #include "tests/gpu/mpi_communicator.hpp"
 
 namespace xyl::gpu_test {
@@ -117,16 +118,7 @@ enum class target { window, same, plain, neither };  // neither buffer is regist
 // Captured calls are launched `replays` times; 0: eager.
 void run(const std::function<void()>& calls, int replays) {
   if (replays == 0) return calls();
-  cudaGraph_t graph;
-  cudaGraphExec_t ready;
-  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  calls();
-  must(cudaStreamEndCapture(stream, &graph), "end capture");
-  must(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
-  for (int k = 0; k < replays; ++k) must(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");
-  must(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  must(cudaGraphExecDestroy(ready), "cudaGraphExecDestroy");
-  must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  replay(stream, replays, calls);
 }
 
 template <class T>

@@ -11,6 +11,7 @@
 
 #include "tests/gpu/checked_call.hpp"
 #include "tests/gpu/fused_device.hpp"
+#include "tests/gpu/graph.hpp"
 
 namespace xyl::gpu_test {
 namespace {
@@ -42,20 +43,8 @@ const char* name_of(launch_overlap o) {
 
 // enqueue() three times over, or a graph of it launched three times.
 void run(bool in_graph, const std::function<void()>& enqueue) {
-  if (!in_graph) {
-    for (int i = 0; i < 3; ++i) enqueue();
-    return;
-  }
-  cudaGraph_t graph;
-  cudaGraphExec_t ready;
-  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  enqueue();
-  must(cudaStreamEndCapture(stream, &graph), "end capture");
-  must(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
-  for (int i = 0; i < 3; ++i) must(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");
-  must(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  must(cudaGraphExecDestroy(ready), "cudaGraphExecDestroy");
-  must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  if (in_graph) return replay(stream, 3, enqueue);
+  for (int i = 0; i < 3; ++i) enqueue();
 }
 
 void use(device_rank& r, launch_overlap overlap) {
