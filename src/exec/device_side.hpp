@@ -22,6 +22,7 @@
 #include "proto/call.hpp"
 #include "proto/forms.hpp"
 #include "proto/fused_work.hpp"
+#include "proto/joint.hpp"
 #include "proto/pull.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/transfer.hpp"
@@ -180,6 +181,13 @@ class device_side {
   virtual bool can_add(xylDataType_t type) const = 0;
   // The second step of a fused call in two, for all of work.tokens: see proto/fused_rows.hpp.
   virtual result fused_rows(const fused_work& work, xylDataType_t type, xylStream_t stream) = 0;
+  // What works for all ranks of a communicator, see proto/joint.hpp: all buffers are of this device. It is not
+  // ordered behind anybody's earlier launches but by begin_joint() of each rank, with end_joint() behind it.
+  virtual result reduce_jointly(const joint_reduction<device_capacity>& what, xylDataType_t type,
+                                xylRedOp_t operation, std::uint32_t divisor, xylStream_t stream) = 0;
+  virtual result move_jointly(std::span<const joint_piece> all, xylStream_t stream) = 0;
+  virtual result begin_joint(xylStream_t stream) = 0;
+  virtual result end_joint(xylStream_t stream) = 0;
   // Of launches from now on: the longest that a wait may last.
   virtual void wait_at_most(std::int64_t deadline_ns) = 0;
   // Waits until nothing that was enqueued outside graphs is running.

@@ -1,52 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fused calls on the device side alone, in any form and spreading: buffers in device memory, and launches as a
-// communicator makes them.
+// Fused calls on the device side alone, in any form and spreading: launches as a communicator makes them.
 #pragma once
 
 #include "comm/fused_shape.hpp"
 #include "kernels/fused_limits.hpp"
 #include "tests/abi/fused_call.hpp"
+#include "tests/gpu/device_copy.hpp"
 #include "tests/gpu/device_rank.hpp"
 
 namespace xyl::gpu_test {
-
-// A fused_data's buffers in device memory, at the same place in their allocations.
-class device_copy {
- public:
-  template <class T>
-  explicit device_copy(test::fused_data<T>& d) {
-    d.for_each_buffer([&](test::aligned_bytes& b) {
-      void* there = nullptr;
-      must(cudaMalloc(&there, b.allocated()), "cudaMalloc");
-      must(cudaMemcpy(there, b.data(), b.allocated(), cudaMemcpyHostToDevice), "copy in");
-      pairs_.push_back({b.raw(), static_cast<std::byte*>(there), b.allocated()});
-    });
-  }
-  ~device_copy() {
-    for (const pair& p : pairs_) (void)cudaFree(p.there);
-  }
-  device_copy(const device_copy&) = delete;
-
-  std::byte* operator()(const std::byte* here) const {
-    for (const pair& p : pairs_)
-      if (p.here == here) return p.there;
-    return nullptr;
-  }
-  void copy_back() const {
-    for (const pair& p : pairs_) must(cudaMemcpy(p.here, p.there, p.bytes, cudaMemcpyDeviceToHost), "copy out");
-  }
-  void copy_in_again() const {
-    for (const pair& p : pairs_) must(cudaMemcpy(p.there, p.here, p.bytes, cudaMemcpyHostToDevice), "copy in");
-  }
-
- private:
-  struct pair {
-    std::byte *here, *there;
-    std::size_t bytes;
-  };
-  std::vector<pair> pairs_;
-};
 
 // What a launch is to be like; the rest is the library's choice.
 struct wished_shape {
