@@ -20,7 +20,7 @@ fi
 # One compiler call for each source that is older than its object or than a header.
 objects=
 for name in tests/fuzz/import_fuzz src/topo/assembly src/topo/export src/topo/graph src/topo/hwloc_reader \
-  src/topo/import src/topo/json_read src/topo/nccl_reader src/topo/paths src/topo/pci_link src/topo/xml \
+  src/topo/import src/topo/json_read src/topo/nccl_reader src/topo/nvlink_rate src/topo/paths src/topo/pci_link src/topo/xml \
   src/topo/xml_check src/base/result; do
   source=$root/$name.cc
   object=$(basename "$source" .cc).o
