@@ -86,7 +86,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   // as fast as the bare allreduce, which the forms in one step are only while a block or two have each row. Between
   // two ranks one-shot is faster than either (32 rows 6.6 us, in two steps 8.6) while each row has a block.
   s.fused_packet_bytes = ranks <= 2 ? 240 << 10 : ranks <= 4 ? 128 << 10 : 40 << 10;
-  s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 2 << 20 : ranks <= 4 ? 128 << 10 : 160 << 10);
+  s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 8 << 20 : ranks <= 4 ? 128 << 10 : 160 << 10);
   // Meetings of the ranks cost less than a copy from here on. One-shot reads everything everywhere, but nobody
   // writes to others; on hosts two ranks gain by that, on one GPU (2, 4, 8 ranks, 256K to 64M) nobody.
   s.host.pull_bytes = 64 << 10;

@@ -97,6 +97,9 @@ class cuda_kernel_check final : public kernel_check {
 
   result expect(const char* family, const std::byte* at, std::uint64_t count, float value) const {
     row_type got(count);
+    // Ended before the copy is asked for: a copy to pageable memory waits inside the driver, with the driver's
+    // lock, and ranks that are other threads of this process could not launch what the kernel waits for.
+    XYL_TRY(cuda_result(cudaStreamSynchronize(scratch_.stream), "cudaStreamSynchronize"));
     XYL_TRY(cuda_result(
         cudaMemcpyAsync(got.data(), at, count * sizeof(bfloat16), cudaMemcpyDeviceToHost, scratch_.stream),
         "cudaMemcpyAsync"));
