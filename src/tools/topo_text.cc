@@ -120,7 +120,10 @@ std::string topo_matrix(const graph& g) {
   return text +
          "\nNV#: NVLinks; PIX: one PCIe switch; PXB: several; PHB: one root complex; NODE: several root complexes "
          "of a\n"
-         "NUMA node; SYS: between NUMA nodes; HOST: no peer-to-peer, through host memory\n";
+         "NUMA node; SYS: between NUMA nodes; HOST: no peer-to-peer, through host memory. NUMA: the node nearest "
+         "to "
+         "it.\n"
+         "GB/s above: what the link over a device carries in one direction; ~: a guess; ?: nothing is known.\n";
 }
 
 std::string topo_notes(const graph& g) {
@@ -129,8 +132,19 @@ std::string topo_notes(const graph& g) {
   return text;
 }
 
+std::string topo_hint(const std::vector<finding>& found) {
+  std::string text;
+  unsigned count = 0;
+  for (const finding& f : found) {
+    if (f.how_much == weight::unknown) continue;
+    text += (count++ ? "; " : "") + f.title;
+  }
+  return count == 0 ? text : "Found: " + printable(text) + ". --advise says what was seen and what to do.\n";
+}
+
 std::string topo_advice(const std::vector<finding>& found) {
-  if (found.empty()) return "Nothing to complain about, as far as can be seen without measuring.\n";
+  if (found.empty())
+    return "Nothing to complain about, as far as can be seen without measuring (--probe measures).\n";
   std::string text;
   unsigned number = 0;
   for (const finding& f : found) {
@@ -138,7 +152,13 @@ std::string topo_advice(const std::vector<finding>& found) {
                            : f.how_much == weight::worth ? "worth a look"
                                                          : "not known";
     text += format_text("%u. %s (%s)\n", ++number, f.title.c_str(), how_much);
-    text += "   Seen: " + printable(f.evidence) + "\n   Do:   " + printable(f.fix) + "\n";
+    text += "   Seen: " + printable(f.evidence) + "\n   Do:   ";
+    // Commands to copy have lines of their own.
+    for (std::size_t begin = 0; begin <= f.fix.size();) {
+      const std::size_t end = std::min(f.fix.find('\n', begin), f.fix.size());
+      text += (begin ? "         " : "") + printable(f.fix.substr(begin, end - begin)) + "\n";
+      begin = end + 1;
+    }
   }
   return text;
 }

@@ -15,6 +15,8 @@ namespace xyl {
 [[nodiscard]] std::string topo_matrix(const topo::graph& g);
 [[nodiscard]] std::string topo_notes(const topo::graph& g);
 [[nodiscard]] std::string topo_advice(const std::vector<topo::finding>& found);
+// The titles of findings in a line, for who did not ask for advice; "" if there is nothing to say.
+[[nodiscard]] std::string topo_hint(const std::vector<topo::finding>& found);
 [[nodiscard]] std::string topo_dot(const topo::graph& g);
 
 // What hangs on what: the parent of each vertex, no_vertex for the outermost and for NVSwitches.

@@ -84,9 +84,11 @@ TEST(topo_options, mistakes_of_plans) {
                                                 {"--network", "50,3", "--plan", "1K"},
                                                 {"--nodes", "2", "--network", "50"},
                                                 {"--nodes", "2", "--network", "0,3"},
-                                                {"--nodes", "2", "--network", "50,3x"}}) {
+                                                {"--nodes", "2", "--network", "50,3x"},
+                                                {"--nodes", "2", "--network", "inf,3"}}) {
     topo_options out;
     const result r = parse(wrong, out);
+    EXPECT_FALSE(says(r.text(), "->")) << r.text();
     EXPECT_EQ(r.code(), xylInvalidArgument) << wrong.front() << " " << wrong.back();
     EXPECT_FALSE(out.plan);
   }
@@ -104,6 +106,7 @@ TEST(topo_options, mistakes) {
     const result r = parse(wrong, out);
     EXPECT_EQ(r.code(), xylInvalidArgument) << wrong.front();
     EXPECT_TRUE(says(r.text(), "--help")) << r.text();
+    EXPECT_FALSE(says(r.text(), "->")) << r.text();
     EXPECT_EQ(out.file, "untouched");
   }
 }
@@ -169,6 +172,12 @@ TEST(topo_text, advice) {
   EXPECT_TRUE(says(topo_advice({}), "Nothing to complain about"));
   const std::string text = topo_advice({{topo::weight::costly, "It is slow", "this was seen", "do that"}});
   EXPECT_EQ(text, "1. It is slow (costly)\n   Seen: this was seen\n   Do:   do that\n");
+  EXPECT_TRUE(says(topo_advice({{topo::weight::costly, "Slow", "seen", "first\nthen\x1b"}}),
+                   "   Do:   first\n         then?\n"));
+  EXPECT_EQ(topo_hint({}), "");
+  EXPECT_EQ(topo_hint({{topo::weight::unknown, "Not known", "", ""}}), "");
+  EXPECT_EQ(topo_hint({{topo::weight::costly, "Slow", "", ""}, {topo::weight::worth, "Old", "", ""}}),
+            "Found: Slow; Old. --advise says what was seen and what to do.\n");
 }
 
 TEST(topo_graphviz, a_missing_program_is_named_with_the_way_out) {
