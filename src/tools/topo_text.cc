@@ -65,7 +65,8 @@ struct tree_printer {
 
 std::string shown_capacity(const figure& f) {
   if (!f.known()) return "?";
-  return format_text("%s%.1f GB/s", f.trust == confidence::low ? "~" : "", f.value);
+  const char* by = f.from == source::measured ? " (measured)" : f.from == source::user ? " (told)" : "";
+  return format_text("%s%.1f GB/s%s", f.trust == confidence::low ? "~" : "", f.value, by);
 }
 
 std::vector<vertex_id> tree_parents(const graph& g) {

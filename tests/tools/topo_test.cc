@@ -127,6 +127,15 @@ TEST(topo_text, idle_links_and_nvlinks) {
   EXPECT_TRUE(says(topo_tree(topo::machine("h200x2-vm-nvlink.nccl.xml")), "18 NVLinks  ~450.0 GB/s"));
 }
 
+TEST(topo_text, a_number_says_where_it_is_from) {
+  using topo::confidence, topo::source;
+  EXPECT_EQ(shown_capacity({63.04, source::nominal, confidence::medium}), "63.0 GB/s");
+  EXPECT_EQ(shown_capacity({63.04, source::nominal, confidence::low}), "~63.0 GB/s");
+  EXPECT_EQ(shown_capacity({53.6, source::measured, confidence::high}), "53.6 GB/s (measured)");
+  EXPECT_EQ(shown_capacity({20, source::user, confidence::high}), "20.0 GB/s (told)");
+  EXPECT_EQ(shown_capacity({}), "?");
+}
+
 TEST(topo_text, the_matrix) {
   const std::string text = topo_matrix(topo::machine("h200x2-vm-nvlink.nccl.xml"));
   EXPECT_EQ(text.rfind("       GPU0   GPU1   NUMA\n"
