@@ -157,6 +157,7 @@ result communicator::fused_device(fused_request& r, xylStream_t stream) {
   fused_work& w = r.work;
   fused_limits limits = fused_limits_;
   for (unsigned& blocks : limits.blocks) blocks = std::min(blocks, selection_.max_blocks);
+  for (unsigned& blocks : limits.clustered) blocks = std::min(blocks, selection_.max_blocks);
   const fused_shape shape =
       shape_fused_or_next(fused_form_for(r, selection_.device), r.element_bytes, ranks_, limits, device_->map(), w);
   if (shape.blocks == 0) return does_not_fit(r);

@@ -186,7 +186,9 @@ struct layout {
 
   friend constexpr bool operator==(const layout&, const layout&) = default;
 
-  static constexpr std::uint32_t most_pair_blocks = 16;
+  static constexpr std::uint32_t most_pair_blocks(std::uint32_t blocks) {
+    return blocks < 64 ? (blocks < 16 ? blocks : 16) : blocks / 4;
+  }
   // As many chunks are on their way together.
   static constexpr unsigned copy_slots = 4;
 
@@ -200,7 +202,7 @@ struct layout {
     l.blocks = blocks;
     l.packet_stride = round_up(header_bytes + packet_bytes / ranks, 128);
     l.bulk_stride = round_up(bulk_bytes / ranks, 4096);
-    l.pair_blocks = blocks < most_pair_blocks ? blocks : most_pair_blocks;
+    l.pair_blocks = most_pair_blocks(blocks);
     l.pair_slots = pair_slots;
     const std::uint64_t ring = message_bytes / ranks / l.pair_blocks / pair_slots / 128 * 128;
     l.pair_chunk = ring < 2 * header_bytes ? header_bytes : ring - header_bytes;
