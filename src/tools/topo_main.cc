@@ -78,6 +78,7 @@ result print(const topo_options& options, const topo::machine_view& machine, con
         break;
       }
       put(topo_tree(machine.g) + "\n" + topo_matrix(machine.g));
+      put(topo_rates(machine.g));
       put(topo_notes(machine.g));
       if (!machine.nvml_problem.empty()) put("Note: the driver was not asked: " + machine.nvml_problem + ".\n");
       put(topo_hint(findings_of(machine, probed, live)));

@@ -127,6 +127,29 @@ std::string topo_matrix(const graph& g) {
          "GB/s above: what the link over a device carries in one direction; ~: a guess; ?: nothing is known.\n";
 }
 
+std::string topo_rates(const graph& g) {
+  const auto is_gpu = [&](vertex_id v) { return g.vertices[v].kind == vertex_kind::gpu; };
+  if (std::none_of(g.pairs.begin(), g.pairs.end(), [&](const pair_figure& p) {
+        return p.from != p.to && is_gpu(p.from) && is_gpu(p.to) && p.write.known();
+      }))
+    return "";
+  const std::vector<vertex_id> gpus = g.gpus();
+  const path_finder find(g);
+  const auto cell = [](const std::string& text) { return format_text("%-7s", text.c_str()); };
+  std::string text = "\nGB/s from row to column: as measured or told, else nominal\n" + cell("");
+  for (std::size_t i = 0; i < gpus.size(); ++i) text += cell(format_text("GPU%zu", i));
+  text += "\n";
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    text += cell(format_text("GPU%zu", i));
+    for (vertex_id to : gpus) {
+      const figure rate = find.find(gpus[i], to).write;
+      text += cell(to == gpus[i] ? "X" : rate.known() ? format_text("%.1f", rate.value) : "?");
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 std::string topo_notes(const graph& g) {
   std::string text;
   for (const std::string& note : g.notes) text += "Note: " + printable(note) + "\n";

@@ -13,6 +13,8 @@ namespace xyl {
 
 [[nodiscard]] std::string topo_tree(const topo::graph& g);
 [[nodiscard]] std::string topo_matrix(const topo::graph& g);
+// What data gets between GPUs, where somebody measured or told it of any pair; else "".
+[[nodiscard]] std::string topo_rates(const topo::graph& g);
 [[nodiscard]] std::string topo_notes(const topo::graph& g);
 [[nodiscard]] std::string topo_advice(const std::vector<topo::finding>& found);
 // The titles of findings in a line, for who did not ask for advice; "" if there is nothing to say.

@@ -6,6 +6,7 @@
 #include "tools/topo_options.hpp"
 #include "tools/topo_text.hpp"
 #include "topo/machines.hpp"
+#include "topo/override.hpp"
 
 namespace xyl {
 namespace {
@@ -145,6 +146,18 @@ TEST(topo_text, the_matrix) {
             0u)
       << text;
   EXPECT_EQ(topo_matrix(graph()), "There is no GPU.\n");
+}
+
+TEST(topo_text, rates_are_shown_where_somebody_knows_them) {
+  graph g = topo::machine("h200x2-vm-nvlink.nccl.xml");
+  EXPECT_EQ(topo_rates(g), "");
+  ASSERT_TRUE(topo::apply_override(R"({"pairs": [{"from": "GPU 0", "to": "GPU 1", "write": 320.7}]})", g).ok());
+  EXPECT_EQ(topo_rates(g),
+            "\nGB/s from row to column: as measured or told, else nominal\n"
+            "       GPU0   GPU1   \n"
+            "GPU0   X      320.7  \n"
+            "GPU1   450.0  X      \n");
+  EXPECT_EQ(topo_rates(graph()), "");
 }
 
 // Names come from files.
