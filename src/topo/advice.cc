@@ -126,17 +126,19 @@ struct advisor {
   void peer_to_peer_is_refused() {
     std::size_t vetoed = 0;
     std::set<std::string> reasons;
+    std::vector<std::string> pairs;
     const path_finder find(g);
     std::map<std::string, unsigned> classes;
     for (const pair_figure& p : g.pairs) {
       if (p.peer_to_peer != false) continue;
       ++vetoed;
+      pairs.push_back(g.vertices[p.from].name + " to " + g.vertices[p.to].name);
       ++classes[name_of(find.find_without_nvlink(p.from, p.to))];
     }
     if (vetoed == 0) return;
     for (const nvml_pair& p : about.nvml.refused) reasons.insert(reason_of(p.status));
     std::string evidence = std::to_string(vetoed) + " of " + std::to_string(gpus.size() * (gpus.size() - 1)) +
-                           " ordered pairs have no peer-to-peer";
+                           " ordered pairs have no peer-to-peer (" + listed(pairs) + ")";
     for (const auto& [name, count] : classes) evidence += format_text(", %u of them %s", count, name.c_str());
     for (const std::string& reason : reasons) evidence += "; " + reason;
     add(weight::costly, "Peer-to-peer is staged through system memory",

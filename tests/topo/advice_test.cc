@@ -90,6 +90,7 @@ TEST(advice, staged_through_system_memory) {
     s.nvml.refused.push_back({0, 1, 4});
   });
   EXPECT_TRUE(says(f.evidence, "2 of 56 ordered pairs")) << f.evidence;
+  EXPECT_TRUE(says(f.evidence, "(GPU 0 to GPU 1, GPU 0 to GPU 7)")) << f.evidence;
   EXPECT_TRUE(says(f.evidence, "1 of them PIX"));
   EXPECT_TRUE(says(f.evidence, "1 of them NODE"));
   EXPECT_TRUE(says(f.evidence, "a driver setting"));
