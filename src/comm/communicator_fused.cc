@@ -78,7 +78,7 @@ fused_form communicator::fused_form_for(const fused_request& r, const selection:
   const bool is_wished = selection_.forced != selection::automatic || limits.from == selection::origin::variable;
   if (&limits == &selection_.host || is_wished || !uses_packets(how)) return form_of(how);
   if (bytes <= selection_.fused_packet_bytes) return fused_form::packet;
-  if (bytes < selection_.two_step_bytes) return fused_form::two_shot_packet;
+  if (ranks_ > 2 && bytes < selection_.two_step_bytes) return fused_form::two_shot_packet;
   return ranks_ <= 4 ? fused_form::one_shot : fused_form::two_shot;
 }
 
