@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <new>
 #include <vector>
 
 #include "base/log.hpp"
 #include "comm/communicator.hpp"
+#include "comm/machine_facts.hpp"
 #include "exec/device_check.hpp"
 #include "exec/dispatch.hpp"
 #include "os/numa.hpp"
@@ -32,6 +34,11 @@ constexpr std::uint32_t device_blocks(int ranks) { return ranks <= 4 ? 128 : 64;
 constexpr std::uint64_t device_copy_bytes = 32 << 20;
 // Ranks are at the same place when they check their kernels; the longest they may be apart.
 constexpr std::int64_t check_deadline_ns = 30'000'000'000;
+
+// Of all ranks', rank 0's counts.
+struct staging_nodes {
+  std::array<std::int32_t, device_capacity> of_rank;
+};
 
 // How many ranks use the GPU of each rank.
 std::vector<int> ranks_on_same_gpu(const std::vector<device_handle>& all) {
@@ -200,17 +207,32 @@ result communicator::try_device(bool staged, result& verdict) {
   return peers_->agree({});
 }
 
-// Collective. This rank's window lies on the node that its GPU is at: what it polls should be near.
+// Collective. This rank's window lies on the node that its GPU is at, since what it polls should be near, unless
+// rank 0's plan takes it from there, where a node cannot bear the traffic of all GPUs at it.
 result communicator::make_staging() {
+  staging_nodes mine;
+  std::vector<staging_nodes> all;
+  mine.of_rank.fill(-1);
   const device_handle& own = device_handles_[static_cast<std::size_t>(rank_)];
   int node = -1;
+  result ready;
   try {
+    all.resize(static_cast<std::size_t>(ranks_));
+    if (rank_ == 0) {
+      const std::vector<int> planned = bounce_nodes(planning_facts());
+      std::copy(planned.begin(), planned.end(), mine.of_rank.begin());
+    }
     node = numa_node_of_pci("",
                             format_text("%04x:%02x:%02x.0", static_cast<unsigned>(own.pci_domain),
                                         static_cast<unsigned>(own.pci_bus), static_cast<unsigned>(own.pci_device)));
-  } catch (const std::bad_alloc&) {
-    // Then wherever there is room: the others wait for this rank below.
+  } catch (const std::exception& e) {
+    ready = error(xylSystemError, "placing windows in host memory: %s", e.what());
   }
+  XYL_TRY(peers_->agree(std::move(ready)));
+  XYL_TRY(peers_->exchange(&mine, all.data(), sizeof mine));
+  // A plan of a machine whose GPUs are nobody knows where is no reason to prefer a node.
+  if (const int planned = all[0].of_rank[static_cast<std::size_t>(rank_)]; node >= 0 && planned >= 0)
+    node = planned;
   const preferred_numa_node near(node);
   try {
     std::unique_ptr<peer_group> made;

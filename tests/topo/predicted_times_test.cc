@@ -18,6 +18,8 @@
 
 #include "topo/built_machines.hpp"
 #include "topo/machines.hpp"
+#include "topo/nvlink_rate.hpp"
+#include "topo/nvml.hpp"
 #include "topo/plan_assertions.hpp"
 
 namespace xyl::topo::test {
@@ -159,22 +161,39 @@ graph two_by_nvlink() {
   return g;
 }
 
-TEST(predicted_times, of_two_gpus_over_nvlink) {
-  const plan p = plan_of(two_by_nvlink());
+void expect_one_shots_over_nvlink(const plan& p) {
+  const candidate& packets = candidate_of(p, pattern::all_reduce, method::packet);
   expect_within_30_percent(
-      candidate_of(p, pattern::all_reduce, method::packet),
-      {{1 * K, 2.08}, {16 * K, 2.35}, {64 * K, 2.58}, {256 * K, 3.81}, {1 * M, 6.99}, {2 * M, 12.6}});
+      packets, {{1 * K, 2.08}, {16 * K, 2.35}, {64 * K, 2.58}, {256 * K, 3.81}, {1 * M, 6.99}, {2 * M, 12.6}});
   expect_within_30_percent(candidate_of(p, pattern::all_reduce, method::one_shot, direction::pull),
                            {{14 * K, 4.15}, {112 * K, 4.35}, {1 * M, 7.98}, {4 * M, 19.6}, {8 * M, 34.4}});
   // A one-shot whose data are its own flags and travel once: the waits of packets, the bytes of the plain form.
-  const candidate& packets = candidate_of(p, pattern::all_reduce, method::packet);
   const candidate& plain = candidate_of(p, pattern::all_reduce, method::one_shot);
   const line both{packets.cost.fixed_us, plain.cost.ns_per_byte};
   for (const auto& [bytes, us] :
        curve{{14 * K, 2.53}, {56 * K, 2.66}, {112 * K, 2.88}, {224 * K, 3.15}, {448 * K, 3.81}})
     expect_near("one-shot, data that are flags", bytes, both.us(bytes), us);
+}
+
+TEST(predicted_times, of_two_gpus_over_nvlink) {
+  const plan p = plan_of(two_by_nvlink());
+  expect_one_shots_over_nvlink(p);
   // A library's ring, from where it uses all of the link.
   expect_within_30_percent(candidate_of(p, pattern::all_reduce, method::ring), {{16 * M, 76.6}, {64 * M, 246}});
+}
+
+// The same without a measurement: the machine as it was exported, and the driver's word for its 18 links.
+TEST(predicted_times, of_two_gpus_over_nvlink_that_nobody_measured) {
+  graph g = machine("h200x2-vm-nvlink.json");
+  nvml_view view;
+  for (const vertex_id gpu : g.gpus()) {
+    nvml_device device;
+    device.pci = *g.vertices[gpu].pci;
+    device.links.assign(18, {nvml_link::end::nv_switch, {}, nominal(nvlink_rate_of_wire(26.562))});
+    view.devices.push_back(device);
+  }
+  add_nvml(g, view, join::later_wins);
+  expect_one_shots_over_nvlink(plan_of(g));
 }
 
 // The same two through host memory. Given: 29.1 GB/s each way while both directions of a GPU's link are busy, 1.9
