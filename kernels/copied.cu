@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned step_lanes = 64, deliver_lanes = 256;
 
-__global__ void __launch_bounds__(step_lanes) copy_step_kernel(const __grid_constant__ copy_arguments given) {
+__global__ void __launch_bounds__(step_lanes, 1) copy_step_kernel(const __grid_constant__ copy_arguments given) {
   __shared__ block_state state;
   cuda_space space(given, state);
   run_copy_step(space, given.what, given.step);

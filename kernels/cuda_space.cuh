@@ -234,7 +234,7 @@ class cuda_space {
   template <int N>
   __device__ __forceinline__ bool get_all(const line* const (&lines)[N], std::uint32_t packet,
                                           std::uint64_t (&data)[N], waiting w) {
-    return poll<N, false>(lines, packet, data, w, -1, 0);
+    return poll<N, false>(lines, packet, data, w, -1, -1, 0);
   }
 
   // The same, and the last line is the header of rank `source` (null: none): what does not carry the fingerprint is
@@ -243,7 +243,7 @@ class cuda_space {
   __device__ __forceinline__ bool get_all_and_header(const line* const (&lines)[N], std::uint32_t packet,
                                                      std::uint64_t (&data)[N], waiting w, int source,
                                                      std::uint64_t fingerprint) {
-    return poll<N, true>(lines, packet, data, w, source, fingerprint);
+    return poll<N, true>(lines, packet, data, w, N - 1, source, fingerprint);
   }
 
   // Release at system scope: what earlier launches of this device wrote happens before this one, and is visible to
@@ -293,6 +293,27 @@ class cuda_space {
   __device__ __forceinline__ unit16 load_peer16(const unit16* from) const { return machine::load_unit(from); }
   __device__ __forceinline__ void store16(unit16* to, unit16 data) { machine::store_unit(to, data); }
 
+ protected:
+  // As get_all_and_header, where the other lines are those of all ranks. This rank's own is nobody's, and the
+  // header takes its place: that saves registers, and costs instructions.
+  template <int N>
+  __device__ __forceinline__ bool get_all_and_header_in_place(const line* const (&lines)[N], std::uint32_t packet,
+                                                              std::uint64_t (&data)[N], waiting w, int source,
+                                                              std::uint64_t fingerprint) {
+    const int own = given_.what.rank;
+    const line* awaited[N - 1];
+    std::uint64_t got[N - 1];
+#pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+      awaited[i] = i == own ? lines[N - 1] : lines[i];
+      got[i] = data[i];
+    }
+    const bool good = poll<N - 1, true>(awaited, packet, got, w, own, source, fingerprint);
+#pragma unroll
+    for (int i = 0; i < N - 1; ++i) data[i] = got[i];
+    return good;
+  }
+
  private:
   static constexpr unsigned polls_per_look = 128;
 
@@ -303,9 +324,11 @@ class cuda_space {
 
   __device__ __forceinline__ control_block& control() const { return faults().control(); }
 
+  // Header: lines[header] is one, whose payload nobody gets.
   template <int N, bool Header>
   __device__ __forceinline__ bool poll(const line* const (&lines)[N], std::uint32_t packet,
-                                       std::uint64_t (&data)[N], waiting w, int source, std::uint64_t fingerprint) {
+                                       std::uint64_t (&data)[N], waiting w, int header, int source,
+                                       std::uint64_t fingerprint) {
     // Every line is loaded in every round, those that have come and those that are nobody's too (from a place that
     // can be read): loads under a condition share predicates and registers, and wait for each other. Eight lines
     // under conditions took 3 us a trip, of which 2 were this.
@@ -318,20 +341,27 @@ class cuda_space {
       std::uint64_t word[N][2];
 #pragma unroll
       for (int i = 0; i < N; ++i) machine::load_line(from[i], word[i]);
-      std::uint32_t different = 0;
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-        if (lines[i] != nullptr) different |= is_other(word[i], packet);
       const auto payload = [&](int i) { return (word[i][0] & 0xffffffffu) | word[i][1] << 32; };
-      if (Header && lines[N - 1] != nullptr && is_other(word[N - 1], packet) == 0 &&
-          payload(N - 1) != fingerprint) {
-        refuse({source, phase::header}, fingerprint, payload(N - 1));
+      std::uint32_t different = 0;
+      bool fits = true;
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        if (lines[i] == nullptr) continue;
+        different |= is_other(word[i], packet);
+        if (Header && i == header) fits = is_other(word[i], packet) != 0 || payload(i) == fingerprint;
+      }
+      if (Header && !fits) {
+        std::uint64_t seen = 0;
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          if (i == header) seen = payload(i);
+        refuse({source, phase::header}, fingerprint, seen);
         return false;
       }
       if (different == 0) [[likely]] {
 #pragma unroll
         for (int i = 0; i < N; ++i)
-          if (lines[i] != nullptr) data[i] = payload(i);
+          if (lines[i] != nullptr && !(Header && i == header)) data[i] = payload(i);
         return true;
       }
       int lacks = 0;
@@ -342,7 +372,7 @@ class cuda_space {
           lacks = i;
           seen = word[i][1] >> 32;
         }
-      const bool lacks_header = Header && lacks == N - 1;
+      const bool lacks_header = Header && lacks == header;
       if (is_over(p, lacks_header ? waiting{source, phase::header} : w.of_line(lacks), packet, seen)) return false;
     }
   }

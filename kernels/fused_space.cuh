@@ -25,7 +25,8 @@ struct fused_state {
   alignas(16) std::uint32_t group[2][layout::team_groups];
 };
 
-template <int Capacity, int Pieces>
+// Packed: the kernel has no register left.
+template <int Capacity, int Pieces, bool Packed = false>
 class fused_space : public cuda_space<Capacity> {
   using base = cuda_space<Capacity>;
 
@@ -57,6 +58,16 @@ class fused_space : public cuda_space<Capacity> {
   __device__ __forceinline__ void leave() {
     cluster_has_begun();
     base::leave();
+  }
+
+  template <int N>
+  __device__ __forceinline__ bool get_all_and_header(const line* const (&lines)[N], std::uint32_t packet,
+                                                     std::uint64_t (&data)[N], waiting w, int source,
+                                                     std::uint64_t fingerprint) {
+    if constexpr (Packed)
+      return base::template get_all_and_header_in_place<N>(lines, packet, data, w, source, fingerprint);
+    else
+      return base::template get_all_and_header<N>(lines, packet, data, w, source, fingerprint);
   }
 
   template <class Op, int J>
