@@ -14,16 +14,15 @@
 
 namespace xyl {
 
-template <fused_form Form, int Ranks, bool Quantises>
-using fused_space_of = fused_space<argument_capacity(Ranks), fused_pieces_of_lane(Form),
-                                   Form == fused_form::packet && Ranks == 8 && Quantises>;
+template <fused_form Form, int Ranks>
+using fused_space_of = fused_space<argument_capacity(Ranks), fused_pieces_of_lane(Form)>;
 
 template <fused_form Form, class T, int Ranks, bool Quantises>
 __global__ void __launch_bounds__(most_fused_lanes(Form, Ranks), fused_blocks_of_multiprocessor(Form))
     fused_kernel(const __grid_constant__ fused_arguments<argument_capacity(Ranks)> given) {
   using kind = fused_kind<cuda_codec<T>, cuda_quantiser, Ranks, Ranks == 0, Quantises>;
   __shared__ fused_state state;
-  fused_space_of<Form, Ranks, Quantises> space(given, state);
+  fused_space_of<Form, Ranks> space(given, state);
   if constexpr (Form == fused_form::packet)
     fused_packet<kind>(space, given.what, given.work);
   else if constexpr (Form == fused_form::two_shot_packet)

@@ -19,14 +19,12 @@
 namespace xyl {
 
 struct fused_state {
-  block_state base;
   std::uint64_t meeting[2];  // in a cluster: counts what is told
   alignas(16) std::uint64_t told[2][layout::team_groups];
   alignas(16) std::uint32_t group[2][layout::team_groups];
 };
 
-// Packed: the kernel has no register left.
-template <int Capacity, int Pieces, bool Packed = false>
+template <int Capacity, int Pieces>
 class fused_space : public cuda_space<Capacity> {
   using base = cuda_space<Capacity>;
 
@@ -34,7 +32,7 @@ class fused_space : public cuda_space<Capacity> {
   static constexpr int pieces_of_lane = Pieces;
 
   __device__ __forceinline__ fused_space(const fused_arguments<Capacity>& given, fused_state& state)
-      : base(given, state.base), given_(given), state_(state) {
+      : base(given), given_(given), state_(state) {
     if (given_.work.is_clustered) {
       if (threadIdx.x == 0)
         for (std::uint64_t& m : state_.meeting) machine::init_meeting(&m);
@@ -58,16 +56,6 @@ class fused_space : public cuda_space<Capacity> {
   __device__ __forceinline__ void leave() {
     cluster_has_begun();
     base::leave();
-  }
-
-  template <int N>
-  __device__ __forceinline__ bool get_all_and_header(const line* const (&lines)[N], std::uint32_t packet,
-                                                     std::uint64_t (&data)[N], waiting w, int source,
-                                                     std::uint64_t fingerprint) {
-    if constexpr (Packed)
-      return base::template get_all_and_header_in_place<N>(lines, packet, data, w, source, fingerprint);
-    else
-      return base::template get_all_and_header<N>(lines, packet, data, w, source, fingerprint);
   }
 
   template <class Op, int J>

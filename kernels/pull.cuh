@@ -37,8 +37,7 @@ struct pull_view : call_view<call<Capacity>> {
 template <class T, int Ranks, bool Staged>
 __global__ void __launch_bounds__(pull_lanes, 2)
     pull_reduce_kernel(const __grid_constant__ pull_arguments<argument_capacity(Ranks)> given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
+  cuda_space space(given);
   const pull_view what(given);
   const auto run = [&](const auto& red) {
     if constexpr (Staged)

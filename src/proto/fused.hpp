@@ -63,7 +63,7 @@ XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
 
   // What a lane needs for its first row is loaded before the epoch is known: the trips to memory overlap.
   constexpr bool keep = J <= 8;
-  std::uint64_t first[keep ? J : 1] = {};
+  std::uint64_t first[keep ? J : 1];
   row_inputs<F, 1, J> in;
   if (keep && t.index < w.rows) {
     for_each_piece<J>(
@@ -98,10 +98,9 @@ XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
     if (!is_first) in.load(s, w, t, token, true);
     float x[J][E];
     const auto sum = [&](int j, unsigned v, bool has_data) {
-      // The first is 0 where there is none.
-      const std::uint64_t own = is_first   ? first[keep ? j : 0]
-                                : has_data ? addend<F, 1>(s, w, token, v).word[0]
-                                           : 0;
+      const std::uint64_t own = !has_data  ? 0
+                                : is_first ? first[keep ? j : 0]
+                                           : addend<F, 1>(s, w, token, v).word[0];
       good = reduce_unit(s, c, F{}, with_headers, good, has_data, line_of(row, v), own, x[j]);
     };
     if constexpr (J == 1) {
