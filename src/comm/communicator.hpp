@@ -34,6 +34,7 @@
 
 namespace xyl {
 
+class joint_group;
 struct fused_request;
 struct window_offer;
 
@@ -91,6 +92,8 @@ class communicator {
   int device() const { return device_ ? device_number_ : -1; }
 
  private:
+  friend class joint_group;  // the same for all ranks at once
+
   communicator(int ranks, int rank, const parameters& p)
       : ranks_(ranks),
         rank_(rank),

@@ -116,6 +116,12 @@ class cuda_device_side final : public device_side {
                xylStream_t stream) override;
   bool can_add(xylDataType_t type) const override;
   result fused_rows(const fused_work& work, xylDataType_t type, xylStream_t stream) override;
+  // In device_joint_cuda.cc.
+  result reduce_jointly(const joint_reduction<device_capacity>& what, xylDataType_t type, xylRedOp_t operation,
+                        std::uint32_t divisor, xylStream_t stream) override;
+  result move_jointly(std::span<const joint_piece> all, xylStream_t stream) override;
+  result begin_joint(xylStream_t stream) override;
+  result end_joint(xylStream_t stream) override;
   void wait_at_most(std::int64_t deadline_ns) override { deadline_ns_ = deadline_ns; }
   result drain() override {
     const device_scope scope(device_);

@@ -22,6 +22,7 @@
 #include "proto/call.hpp"
 #include "proto/forms.hpp"
 #include "proto/fused_work.hpp"
+#include "proto/joint.hpp"
 #include "proto/pull.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/transfer.hpp"
@@ -39,8 +40,9 @@ struct device_handle {
   std::int32_t ordinal;      // CUDA device number in that process
   std::int32_t max_blocks;   // co-resident blocks of the most demanding kernel on the whole device
   std::int32_t max_fused_blocks[fused_forms];  // the same of the fused kernels, by form
-  std::int32_t max_pull_blocks;                // and of kernels on registered buffers
-  std::int32_t has_clusters;                   // of the most blocks that may share a row
+  std::int32_t
+      max_clustered_blocks[fused_forms];  // in clusters of the most that may share a row; 0: there are none
+  std::int32_t max_pull_blocks;           // and of kernels on registered buffers
   std::int32_t pci_domain, pci_bus, pci_device;
   std::int32_t sm;       // compute capability: 10 * major + minor
   std::uint8_t ipc[64];  // cudaIpcMemHandle_t
@@ -179,6 +181,13 @@ class device_side {
   virtual bool can_add(xylDataType_t type) const = 0;
   // The second step of a fused call in two, for all of work.tokens: see proto/fused_rows.hpp.
   virtual result fused_rows(const fused_work& work, xylDataType_t type, xylStream_t stream) = 0;
+  // What works for all ranks of a communicator, see proto/joint.hpp: all buffers are of this device. It is not
+  // ordered behind anybody's earlier launches but by begin_joint() of each rank, with end_joint() behind it.
+  virtual result reduce_jointly(const joint_reduction<device_capacity>& what, xylDataType_t type,
+                                xylRedOp_t operation, std::uint32_t divisor, xylStream_t stream) = 0;
+  virtual result move_jointly(std::span<const joint_piece> all, xylStream_t stream) = 0;
+  virtual result begin_joint(xylStream_t stream) = 0;
+  virtual result end_joint(xylStream_t stream) = 0;
   // Of launches from now on: the longest that a wait may last.
   virtual void wait_at_most(std::int64_t deadline_ns) = 0;
   // Waits until nothing that was enqueued outside graphs is running.

@@ -63,6 +63,13 @@ class idle_device : public device_side {
   result fused(const fused_launch&, const fused_work&, const call_record&, xylStream_t) override { return {}; }
   bool can_add(xylDataType_t) const override { return true; }
   result fused_rows(const fused_work&, xylDataType_t, xylStream_t) override { return {}; }
+  result reduce_jointly(const joint_reduction<device_capacity>&, xylDataType_t, xylRedOp_t, std::uint32_t,
+                        xylStream_t) override {
+    return {};
+  }
+  result move_jointly(std::span<const joint_piece>, xylStream_t) override { return {}; }
+  result begin_joint(xylStream_t) override { return {}; }
+  result end_joint(xylStream_t) override { return {}; }
   void wait_at_most(std::int64_t) override {}
   result drain() override { return {}; }
   void disconnect() override {}
