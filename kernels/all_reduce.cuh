@@ -15,8 +15,7 @@ namespace xyl {
 template <class Protocol, class T, int Ranks>
 __global__ void __launch_bounds__(Protocol::lanes(Ranks), 2)
     all_reduce_kernel(const __grid_constant__ kernel_arguments<argument_capacity(Ranks)> given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
+  cuda_space space(given);
   if constexpr (Ranks == 0) {
     Protocol::run(space, given.what, any_reduction<T>(given.what.record, given.what.ranks));
   } else {

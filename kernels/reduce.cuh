@@ -35,8 +35,7 @@ struct two_phase_reduce_protocol {
 template <class Protocol, class T, int Ranks>
 __global__ void __launch_bounds__(Protocol::lanes(Ranks), 2)
     reduce_kernel(const __grid_constant__ reduce_arguments<argument_capacity(Ranks)> given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
+  cuda_space space(given);
   if constexpr (Ranks == 0) {
     Protocol::run(space, given.what, any_reduction<T>(given.what.record, given.what.ranks), given.target);
   } else {
@@ -49,8 +48,7 @@ inline constexpr unsigned copied_lanes = 256;
 
 template <class T>
 __global__ void __launch_bounds__(copied_lanes) reduce_copied_kernel(const __grid_constant__ copy_arguments given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
+  cuda_space space(given);
   if (!space.begin_pair()) return;
   const auto red = any_reduction<T>(given.what.record, given.what.ranks);
   if (given.how.bytes != 0)

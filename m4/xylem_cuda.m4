@@ -38,6 +38,7 @@ AC_SUBST([XYLEM_NVCCFLAGS])
 AC_SUBST([XYLEM_GENCODE])
 AC_SUBST([XYLEM_GENCODE_FLOAT16])
 AC_SUBST([XYLEM_GENCODE_FUSED])
+AC_SUBST([XYLEM_GENCODE_FAMILY])
 AC_SUBST([XYLEM_DISTCHECK_CUDA])
 ])
 
@@ -84,9 +85,11 @@ AS_IF(["$NVCC" -ccbin $xylem_ccbin -std=c++20 -c conftest.cu -o conftest_cuda.o 
 rm -f conftest.cu conftest_cuda conftest_cuda.o
 ])
 
-# XYLEM_GENCODE_OF(VARIABLE, STEPS): nvcc's options for all of xylem_cubins and xylem_ptx. Most of nvcc's time goes
-# into what comes before ptxas and is the same for every SM between two STEPS, at which the source differs: there a
-# step's PTX is assembled for all SMs up to the next. (Assembled PTX is what each SM's own assembler makes of it.)
+# XYLEM_GENCODE_OF(VARIABLE, STEPS, [FAMILY]): nvcc's options for all of xylem_cubins and xylem_ptx. Most of nvcc's
+# time goes into what comes before ptxas and is the same for every SM between two STEPS, at which the source differs:
+# there a step's PTX is assembled for all SMs up to the next. FAMILY: cubins from SM 100 on have the instructions
+# that only the SM's family has; they run on all of the family, as those of 100f on 103, and PTX has none of them.
+# The toolkits that these are asked of come with drivers that know such cubins.
 AC_DEFUN([XYLEM_GENCODE_OF], [
 $1=
 for xylem_sm in $xylem_cubins; do
@@ -96,7 +99,9 @@ for xylem_sm in $xylem_cubins; do
       AS_CASE([" $xylem_known"], [*" $xylem_step "*],
               [AS_IF([test $xylem_step -le $xylem_sm], [xylem_from=$xylem_step])])
     done])
-  $1="$$1 -gencode arch=compute_$xylem_from,code=sm_$xylem_sm"
+  m4_ifval([$3], [AS_IF([test $xylem_sm -ge 100 && test "$xylem_families" = yes], [xylem_from=${xylem_sm}f])])
+  AS_CASE([$xylem_from], [*f], [xylem_code=$xylem_from], [xylem_code=$xylem_sm])
+  $1="$$1 -gencode arch=compute_$xylem_from,code=sm_$xylem_code"
 done
 for xylem_sm in $xylem_ptx; do
   $1="$$1 -gencode arch=compute_$xylem_sm,code=compute_$xylem_sm"
@@ -135,8 +140,11 @@ AS_CASE([$with_cuda_arch],
     done
     AS_IF([test -z "$xylem_cubins"], [AC_MSG_ERROR([--with-cuda-arch: the list is empty])])])
 # The steps are the comparisons of __CUDA_ARCH__ in kernels/cuda_space_machine.cuh: programmatic launches and
-# clusters, conversions to 16 bits, and to FP8.
+# clusters, conversions to 16 bits, and to FP8. Conversions to NVFP4 are a family's.
+AS_VERSION_COMPARE([${xylem_cuda_version:-0}], [13.0], [xylem_families=no], [xylem_families=yes],
+                   [xylem_families=yes])
 XYLEM_GENCODE_OF([XYLEM_GENCODE], [75 90])
 XYLEM_GENCODE_OF([XYLEM_GENCODE_FLOAT16], [75 80 90])
 XYLEM_GENCODE_OF([XYLEM_GENCODE_FUSED], [75 80 89 90])
+XYLEM_GENCODE_OF([XYLEM_GENCODE_FAMILY], [75 80 89 90], [family])
 ])

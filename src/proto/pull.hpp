@@ -95,17 +95,25 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input 
     }
     for (; u < units.end; u += lanes) {
       typename R::accumulator acc[2][R::per_word] = {};
-      for (int first = 0; first < ranks; first += bulk_batch) {
-        const auto load = [&](int p) {
-          if (u < whole) return s.load_peer16(user_unit(input(p), u));
-          return load_user<T, unit16>(input(p), u * per_unit(red), c.count, inputs_aligned);
-        };
-        unit16 data[bulk_batch];
+      if (u < whole) {
+        // Small elements take a register each, so fewer units fit in.
+        constexpr int fitting = R::per_word < 8 ? bulk_batch : bulk_batch / 2;
+        constexpr int batch = R::ranks != 0 && R::ranks < fitting ? R::ranks : fitting;
+        for (int first = 0; first < ranks; first += batch) {
+          unit16 data[batch] = {};
 #pragma unroll
-        for (int i = 0; i < bulk_batch; ++i) data[i] = first + i < ranks ? load(first + i) : unit16{};
+          for (int i = 0; i < batch; ++i)
+            if (first + i < ranks) data[i] = s.load_peer16(user_unit(input(first + i), u));
 #pragma unroll
-        for (int i = 0; i < bulk_batch; ++i)
-          if (first + i < ranks) combine_unit(red, first + i == 0, data[i], acc);
+          for (int i = 0; i < batch; ++i)
+            if (first + i < ranks) combine_unit(red, first + i == 0, data[i], acc);
+        }
+      } else {
+        // Element by element, so one rank after the other: that is code enough.
+#pragma unroll 1
+        for (int p = 0; p < ranks; ++p)
+          combine_unit(red, p == 0, load_user<T, unit16>(input(p), u * per_unit(red), c.count, inputs_aligned),
+                       acc);
       }
       const unit16 sum = finish_unit(c, red, u, true, acc);
       if (kept != nullptr) s.store16(user_unit(kept, u - units.begin), sum);
