@@ -91,7 +91,7 @@ class cuda_device_side final : public device_side {
   // In device_windows_cuda.cc.
   result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
                      xylStream_t stream) override;
-  result pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
+  result pull_move(window_use use, unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
                    xylStream_t stream) override;
   result export_memory(const void* memory, exported_memory& out) const override;
   result open_memory(const exported_memory& of, int p, bool same_process, std::byte*& out, void*& opened) override;

@@ -145,8 +145,8 @@ class device_side {
   // in.
   virtual result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
                              xylStream_t stream) = 0;
-  virtual result pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
-                           xylStream_t stream) = 0;
+  virtual result pull_move(window_use use, unsigned blocks, const movement& how,
+                           const pull_call<device_capacity>& what, xylStream_t stream) = 0;
   // What another rank needs to reach this memory of the device. Fails where other processes cannot (memory that is
   // not of cudaMalloc, pinned or managed memory).
   virtual result export_memory(const void* memory, exported_memory& out) const = 0;
