@@ -18,9 +18,7 @@ __global__ void __launch_bounds__(Protocol::lanes(Ranks), 2)
   __shared__ block_state state;
   cuda_space space(given, state);
   if constexpr (Ranks == 0) {
-    const call_record& record = given.what.record;
-    const std::uint32_t divisor = record.operation == xylAvg ? static_cast<std::uint32_t>(given.what.ranks) : 1;
-    Protocol::run(space, given.what, any_reduction<T>{record.operation, divisor});
+    Protocol::run(space, given.what, any_reduction<T>(given.what.record, given.what.ranks));
   } else {
     Protocol::run(space, given.what, sum_of<T, Ranks>{});
   }

@@ -5,6 +5,7 @@
 
 #include "exec/dispatch.hpp"
 #include "kernels/kernel_family.hpp"
+#include "proto/chosen_reduction.hpp"
 
 namespace xyl {
 namespace {
@@ -13,7 +14,7 @@ const std::array<reduce_families, element_types::size>& reduces() {
   static const auto all = [] {
     std::array<reduce_families, element_types::size> made;
     element_types::for_each([&](auto entry, int at) {
-      made[static_cast<std::size_t>(at)] = reduce_kernels<typename decltype(entry)::type>();
+      made[static_cast<std::size_t>(at)] = reduce_kernels<stand_in_of<typename decltype(entry)::type>>();
     });
     return made;
   }();

@@ -14,6 +14,7 @@ namespace xyl {
 struct joint_reduce_arguments {
   joint_reduction<argument_capacity(0)> what;
   std::int32_t operation = 0;  // xylRedOp_t, what is combined with
+  std::int32_t type = 0;       // xylDataType_t of the elements
   std::uint32_t divisor = 1;
 };
 // The pieces of one launch: each has a row of the grid.

@@ -5,6 +5,7 @@
 
 #include "kernels/arguments.hpp"
 #include "kernels/kernel_family.hpp"
+#include "proto/chosen_reduction.hpp"
 
 namespace xyl {
 namespace {
@@ -16,8 +17,8 @@ struct type_entry {
 
 template <class T>
 type_entry entry(xylDataType_t type) {
-  const packet_families packet = packet_kernels<T>();
-  const flagged_families flagged = flagged_kernels<T>();
+  const packet_families packet = packet_kernels<stand_in_of<T>>();
+  const flagged_families flagged = flagged_kernels<stand_in_of<T>>();
   return {type, {packet.one_shot, flagged.one_shot, flagged.two_shot, flagged.ring, packet.two_shot}};
 }
 

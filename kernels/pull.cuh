@@ -47,9 +47,7 @@ __global__ void __launch_bounds__(pull_lanes, 2)
       pull_reduce(space, what, red, given.form);
   };
   if constexpr (Ranks == 0) {
-    const call_record& record = given.what.record;
-    const std::uint32_t divisor = record.operation == xylAvg ? static_cast<std::uint32_t>(given.what.ranks) : 1;
-    run(any_reduction<T>{record.operation, divisor});
+    run(any_reduction<T>(given.what.record, given.what.ranks));
   } else {
     run(sum_of<T, Ranks>{});
   }

@@ -38,9 +38,7 @@ __global__ void __launch_bounds__(Protocol::lanes(Ranks), 2)
   __shared__ block_state state;
   cuda_space space(given, state);
   if constexpr (Ranks == 0) {
-    const call_record& record = given.what.record;
-    const std::uint32_t divisor = record.operation == xylAvg ? static_cast<std::uint32_t>(given.what.ranks) : 1;
-    Protocol::run(space, given.what, any_reduction<T>{record.operation, divisor}, given.target);
+    Protocol::run(space, given.what, any_reduction<T>(given.what.record, given.what.ranks), given.target);
   } else {
     Protocol::run(space, given.what, sum_of<T, Ranks>{}, given.target);
   }
@@ -54,9 +52,7 @@ __global__ void __launch_bounds__(copied_lanes) reduce_copied_kernel(const __gri
   __shared__ block_state state;
   cuda_space space(given, state);
   if (!space.begin_pair()) return;
-  const call_record& record = given.what.record;
-  const std::uint32_t divisor = record.operation == xylAvg ? static_cast<std::uint32_t>(given.what.ranks) : 1;
-  const any_reduction<T> red{record.operation, divisor};
+  const auto red = any_reduction<T>(given.what.record, given.what.ranks);
   if (given.how.bytes != 0)
     reduce_moved(space, given.call(), red);
   else

@@ -95,6 +95,8 @@ result plan_devices(const planning_input& in, const std::optional<plan_override>
   if (in.wishes.forced_algorithm) request.forced = topo::method_of(*in.wishes.forced_algorithm);
   request.deterministic = in.wishes.deterministic;
   request.override_with = prescribed;
+  // One pair that has to leads all there.
+  request.host_staged = in.is_staged;
   return topo::make_plan(machine.g, request, plan);
 }
 

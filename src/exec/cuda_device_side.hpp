@@ -93,6 +93,10 @@ class cuda_device_side final : public device_side {
                      xylStream_t stream) override;
   result pull_move(window_use use, unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
                    xylStream_t stream) override;
+  std::byte* scratch_of(int p) const override {
+    return windows_ ? nullptr : peers_[static_cast<std::size_t>(p)] + map_.scratch_offset(static_cast<unsigned>(p));
+  }
+  bool can_copy() const override { return copying_[0].streams[0] != nullptr; }
   result export_memory(const void* memory, exported_memory& out) const override;
   result open_memory(const exported_memory& of, int p, bool same_process, std::byte*& out, void*& opened) override;
   void close_memory(void* opened) override;

@@ -48,7 +48,7 @@ result cuda_device_side::reduce_jointly(const joint_reduction<device_capacity>& 
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   const device_scope scope(device_);
   XYL_TRY(scope.status());
-  joint_reduce_arguments arguments{what, operation, divisor};
+  joint_reduce_arguments arguments{what, operation, type, divisor};
   const std::uint64_t units = units_of(what.count, 16 / facts_of(type)->bytes);
   return launch_grid(k, grid_for(units, k.most_lanes, what.blocks_of_result()), arguments, stream);
 }

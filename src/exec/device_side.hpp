@@ -40,8 +40,9 @@ struct device_handle {
   std::int32_t ordinal;      // CUDA device number in that process
   std::int32_t max_blocks;   // co-resident blocks of the most demanding kernel on the whole device
   std::int32_t max_fused_blocks[fused_forms];  // the same of the fused kernels, by form
-  std::int32_t max_pull_blocks;                // and of kernels on registered buffers
-  std::int32_t has_clusters;                   // of the most blocks that may share a row
+  std::int32_t
+      max_clustered_blocks[fused_forms];  // in clusters of the most that may share a row; 0: there are none
+  std::int32_t max_pull_blocks;           // and of kernels on registered buffers
   std::int32_t pci_domain, pci_bus, pci_device;
   std::int32_t sm;       // compute capability: 10 * major + minor
   std::uint8_t ipc[64];  // cudaIpcMemHandle_t
@@ -147,6 +148,12 @@ class device_side {
                              xylStream_t stream) = 0;
   virtual result pull_move(window_use use, unsigned blocks, const movement& how,
                            const pull_call<device_capacity>& what, xylStream_t stream) = 0;
+  // device_side::scratch_bytes() of rank p's memory as this rank's device reaches it, which no peer looks at in a
+  // call of the ABI; null where devices do not reach each other's memory.
+  virtual std::byte* scratch_of(int p) const = 0;
+  std::size_t scratch_bytes() const { return map().scratch_bytes(); }
+  // Whether all_reduce_by_copies() and move_by_copies() have room and queues.
+  virtual bool can_copy() const = 0;
   // What another rank needs to reach this memory of the device. Fails where other processes cannot (memory that is
   // not of cudaMalloc, pinned or managed memory).
   virtual result export_memory(const void* memory, exported_memory& out) const = 0;

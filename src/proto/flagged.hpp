@@ -61,7 +61,7 @@ XYL_FN std::uint64_t one_shot_offset(const S& s, const Call& c, int p, std::uint
   const unsigned slot = c.map.slot(s.epoch());
   if constexpr (is_single_lane<S>)
     if (bytes <= c.map.inline_bytes()) return c.map.inline_offset(slot, static_cast<unsigned>(p));
-  return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + place_of(s, c, bytes);
+  return c.map.one_shot_offset(slot, static_cast<unsigned>(p)) + place_of(s, c, bytes);
 }
 
 // One-shot: the whole message to every peer, then everything is reduced here.

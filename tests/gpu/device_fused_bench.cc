@@ -50,12 +50,12 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
          {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
       if (r.rank() == 0) std::printf("\n  %-8s", names[static_cast<int>(form)]);
       for (const bool clusters : {true, false}) {
-        if (clusters && !device.limits().clusters) continue;
+        if (clusters && !device.limits().has_clusters()) continue;
         for (unsigned split = 0; split <= most_blocks_of_row; ++split) {
           test::fused_data<bfloat16> d(f, r.rank(), r.ranks());
           const device_copy at(d);
           const wished_shape wish{form, split, clusters};
-          if ((split == 1 && !clusters && device.limits().clusters) || !device(wish, d, at, stream)) continue;
+          if ((split == 1 && !clusters && device.limits().has_clusters()) || !device(wish, d, at, stream)) continue;
           must(cudaStreamSynchronize(stream), "synchronise");
           const double us = time_in_graph(stream, calls, repetitions, [&] { (void)device(wish, d, at, stream); });
           at.copy_back();

@@ -76,7 +76,7 @@ void every_shape(device_rank& r, const fused_case& f, std::initializer_list<unsi
        {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
     if (f.residual_sharded && !uses_shares(form)) continue;
     for (const bool clusters : {true, false}) {
-      if (clusters && !device.limits().clusters) continue;
+      if (clusters && !device.limits().has_clusters()) continue;
       for (const unsigned split : splits) {
         const wished_shape wish{form, split, clusters};
         fused_data<T> d(f, r.rank(), r.ranks());

@@ -105,7 +105,7 @@ class device_rank {
       case algorithm::packet:
         return map_.packet_capacity();
       case algorithm::one_shot:
-        return map_.bulk_stride;
+        return map_.one_shot_capacity();
       case algorithm::two_shot:
         return map_.bulk_stride / 32 * 16 * n;
       case algorithm::two_shot_packet:

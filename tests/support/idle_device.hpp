@@ -46,6 +46,8 @@ class idle_device : public device_side {
   result pull_move(window_use, unsigned, const movement&, const pull_call<device_capacity>&, xylStream_t) override {
     return {};
   }
+  std::byte* scratch_of(int) const override { return nullptr; }
+  bool can_copy() const override { return false; }
   result export_memory(const void*, exported_memory&) const override { return {}; }
   result open_memory(const exported_memory&, int, bool, std::byte*& out, void*& opened) override {
     out = nullptr;
