@@ -259,6 +259,16 @@ TEST(probe_report, pairs_that_were_not_measured_are_taken_for_their_class) {
   EXPECT_GT(measured_pairs, 0u);
 }
 
+TEST(probe_report, of_many_ranks_on_a_gpu_two_prove_its_links) {
+  made_probe m(one_switch(2));
+  m.of_rank = {m.of_rank[0], m.of_rank[0], m.of_rank[0], m.of_rank[1], m.of_rank[0]};
+  const probe_report report = m.run();
+  EXPECT_EQ(report.veto(), "");
+  EXPECT_TRUE(report.proves(m.names()));
+  m.writes[{3, 1}] = probe_verdict::dropped;
+  EXPECT_NE(m.run().veto(), "");
+}
+
 TEST(probe_report, numbers_that_make_no_sense_are_no_measurements) {
   const made_probe m(one_switch(2));
   const probe_order order = order_probe(m.input());
