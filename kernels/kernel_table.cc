@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/arguments.hpp"
+#include "kernels/kernel_family.hpp"
 #include "proto/chosen_reduction.hpp"
 
 namespace xyl {
@@ -37,9 +38,7 @@ const std::array<type_entry, 14>& table() {
 kernel choose_kernel(algorithm how, xylDataType_t type, xylRedOp_t operation, int ranks) {
   for (const type_entry& e : table()) {
     if (e.type != type) continue;
-    const kernel_family& family = e.family[static_cast<std::size_t>(how)];
-    const int fixed = ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : -1;
-    return operation == xylSum && fixed >= 0 && family.fixed[fixed].function ? family.fixed[fixed] : family.any;
+    return choose_of(e.family[static_cast<std::size_t>(how)], operation, ranks);
   }
   return {};
 }
@@ -48,11 +47,7 @@ std::span<const kernel> all_kernels() {
   static const std::vector<kernel> all = [] {
     std::vector<kernel> list;
     for (const type_entry& e : table())
-      for (const kernel_family& family : e.family) {
-        list.push_back(family.any);
-        for (const kernel& fixed : family.fixed)
-          if (fixed.function) list.push_back(fixed);
-      }
+      for (const kernel_family& family : e.family) list_family(family, list);
     return list;
   }();
   return all;

@@ -136,6 +136,7 @@ class communicator {
   // In-place use of registered buffers: what is said of it in the call's record, and what follows from that.
   void find_places(const request& r, call_record& record) const;
   std::optional<pull_form> pull_form_for(const call_record& record, std::uint64_t bytes) const;
+  static window_use window_use_for(const call_record& record);
   template <int Capacity>
   void point_at_windows(pull_call<Capacity>& c, const request& r, std::uint64_t done) const;
 

@@ -91,7 +91,7 @@ class cuda_device_side final : public device_side {
   // In device_windows_cuda.cc.
   result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
                      xylStream_t stream) override;
-  result pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
+  result pull_move(window_use use, unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
                    xylStream_t stream) override;
   std::byte* scratch_of(int p) const override {
     return windows_ ? nullptr : peers_[static_cast<std::size_t>(p)] + map_.scratch_offset(static_cast<unsigned>(p));

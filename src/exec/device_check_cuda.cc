@@ -190,7 +190,7 @@ class cuda_kernel_check final : public kernel_check {
     call.record = record_of(collective::all_gather);
     call.record.count = piece;
     XYL_TRY(fill(first_output(), rounded(-1.0f)));
-    XYL_TRY(side_.pull_move(1, how, call, scratch_.stream));
+    XYL_TRY(side_.pull_move(window_use::inputs, 1, how, call, scratch_.stream));
     for (int p = 0; p < ranks_; ++p)
       XYL_TRY(expect("pulling movement", first_output() + static_cast<unsigned>(p) * how.bytes, piece,
                      static_cast<float>(p + 1)));

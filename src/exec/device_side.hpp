@@ -146,8 +146,8 @@ class device_side {
   // in.
   virtual result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
                              xylStream_t stream) = 0;
-  virtual result pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
-                           xylStream_t stream) = 0;
+  virtual result pull_move(window_use use, unsigned blocks, const movement& how,
+                           const pull_call<device_capacity>& what, xylStream_t stream) = 0;
   // device_side::scratch_bytes() of rank p's memory as this rank's device reaches it, which no peer looks at in a
   // call of the ABI; null where devices do not reach each other's memory.
   virtual std::byte* scratch_of(int p) const = 0;

@@ -2,7 +2,6 @@
 //
 // What rank 0 decides about measuring, and what comes of measurements: devices and results are made up.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "comm/machine_facts.hpp"
 #include "comm/made_ranks.hpp"
 #include "comm/planning.hpp"
+#include "support/own_folder.hpp"
 #include "topo/assembly.hpp"
 #include "topo/export.hpp"
 #include "topo/made_probe.hpp"
@@ -26,19 +26,9 @@ using test::interleaved;
 using test::made_ranks;
 using topo::json;
 
-class measuring : public testing::Test {
+class measuring : public test::with_a_folder {
  protected:
-  measuring() : folder_(testing::TempDir() + "measuring_test." + std::to_string(getpid())) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~measuring() override { std::filesystem::remove_all(folder_); }
-  std::string file(const std::string& text) {
-    const std::string path = folder_ + "/" + std::to_string(files_++);
-    std::ofstream(path) << text;
-    return path;
-  }
-  std::string folder_;
-  int files_ = 0;
+  measuring() : with_a_folder("measuring_test") {}
 };
 
 // Where a probe is done, and of what.

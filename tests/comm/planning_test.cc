@@ -4,7 +4,6 @@
 #include "comm/planning.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include "comm/by_size.hpp"
 #include "comm/machine_facts.hpp"
 #include "comm/made_ranks.hpp"
+#include "support/own_folder.hpp"
 #include "topo/built_machines.hpp"
 #include "topo/export.hpp"
 #include "topo/json_read.hpp"
@@ -28,19 +28,9 @@ using test::made_ranks;
 using test::workspace;
 using topo::json;
 
-class planning : public testing::Test {
+class planning : public test::with_a_folder {
  protected:
-  planning() : folder_(testing::TempDir() + "planning_test." + std::to_string(getpid())) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~planning() override { std::filesystem::remove_all(folder_); }
-  std::string file(const std::string& text) {
-    const std::string path = folder_ + "/" + std::to_string(files_++);
-    std::ofstream(path) << text;
-    return path;
-  }
-  std::string folder_;
-  int files_ = 0;
+  planning() : with_a_folder("planning_test") {}
 };
 
 TEST_F(planning, the_ring_keeps_together_what_a_switch_holds) {

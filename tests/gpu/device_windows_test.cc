@@ -177,6 +177,43 @@ void check_blocks(std::size_t n, std::size_t offset, bool in_place, int replays)
   expect(wrong.empty(), "reducescatter of %zu, offset %zu, in place %d: %s", n, offset, in_place, wrong.c_str());
 }
 
+// Where only what is received is registered, or only what is sent; and the calls that never use both.
+void check_one_side(std::size_t n, std::size_t offset, int replays) {
+  const auto all = static_cast<std::size_t>(ranks_), mine = static_cast<std::size_t>(rank_);
+  const std::size_t piece = n * sizeof(int), at = offset * sizeof(int);
+  char* const from = plain + most_bytes;
+  const auto checked = [&](const char* what, const char* got, std::size_t count, const auto& want) {
+    const std::string wrong = differs<int>(got, count, want);
+    expect(wrong.empty(), "%s of %zu, one side registered, offset %zu, replays %d: %s", what, n, offset, replays,
+           wrong.c_str());
+  };
+  char* out = outs->place(at, all * piece);
+  put<int>(from, all * n);
+  run([&] { must(xylAllGather(from, out, n, xylInt32, comm, stream), "xylAllGather"); }, replays);
+  checked("allgather", out, all * n, [&](std::size_t i) { return value_of(static_cast<int>(i / n), i % n); });
+  out = outs->place(at, all * piece);
+  run([&] { must(xylAlltoAll(from, out, n, xylInt32, comm, stream), "xylAlltoAll"); }, replays);
+  checked("alltoall", out, all * n,
+          [&](std::size_t i) { return value_of(static_cast<int>(i / n), mine * n + i % n); });
+  expect(outs->spoiled(at, all * piece) == 0, "alltoall of %zu wrote beside its output", n);
+  for (const int root : {0, ranks_ - 1})
+    for (const bool in_place : {false, true}) {
+      out = outs->place(at, piece);
+      char* const given = in_place && rank_ == root ? out : from;
+      put<int>(given, n);
+      run([&] { must(xylBroadcast(given, out, n, xylInt32, root, comm, stream), "xylBroadcast"); }, replays);
+      checked("broadcast", out, n, [&](std::size_t i) { return value_of(root, i); });
+      expect(outs->spoiled(at, piece) == 0, "broadcast of %zu wrote beside its output", n);
+      char* const sent = ins->place(at, piece);
+      char* const to = in_place ? sent : plain;
+      put<int>(sent, n);
+      run([&] { must(xylReduce(sent, to, n, xylInt32, xylSum, root, comm, stream), "xylReduce"); },
+          in_place ? 0 : replays);
+      if (rank_ == root) checked("reduce", to, n, [&](std::size_t i) { return reduced(xylSum, i); });
+      if (rank_ != root) checked("input of a reduce", sent, n, [&](std::size_t i) { return value_of(rank_, i); });
+    }
+}
+
 // Nothing waits between the calls: each input is written over the last one's as soon as the stream is there.
 void check_streams_of_calls(std::size_t count, bool captured) {
   constexpr unsigned rounds = 24;
@@ -286,6 +323,10 @@ void check_all(bool quick) {
         if (n * sizeof(int) * static_cast<unsigned>(ranks_) < most_bytes - 4096)
           check_blocks(n, n % 3, in_place, replays);
   progress("allgather, alltoall, reducescatter");
+  for (const std::size_t n : {1, 1000, 65'537, 500'001, 1'500'000})
+    for (const int replays : {0, 3})
+      if (n * sizeof(int) * static_cast<unsigned>(ranks_) < most_bytes - 4096) check_one_side(n, n % 3, replays);
+  progress("one side, broadcast, reduce");
   for (const std::size_t count : {1000, 100'000, 600'000})
     for (const bool captured : {false, true}) check_streams_of_calls(count, captured);
   progress("streams of calls");

@@ -13,10 +13,11 @@ namespace xyl::gpu_test {
 
 // What work() enqueues on the stream, and on streams that it joins to that one.
 template <class F>
-cudaGraphExec_t capture(cudaStream_t stream, F work) {
+cudaGraphExec_t capture(cudaStream_t stream, F work,
+                        cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal) {
   cudaGraph_t graph;
   cudaGraphExec_t runnable;
-  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  must(cudaStreamBeginCapture(stream, mode), "cudaStreamBeginCapture");
   work();
   must(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
   std::size_t nodes = 0, hosts = 0;

@@ -8,31 +8,11 @@
 
 #include <random>
 
-#include "proto/kinds.hpp"
+#include "proto/thread_machine.hpp"
 #include "spaces/lane_by_lane.hpp"
 
 namespace xyl::test {
 namespace {
-
-constexpr std::byte filling{0xa5};
-
-// Memory of one rank: what lies in it begins `shift` bytes behind an aligned address, and has a guard on both
-// sides.
-struct guarded {
-  guarded(std::size_t bytes, std::size_t shift) : all(bytes + 64 + shift, filling), begin(32 + shift) {
-    begin += (16 - (reinterpret_cast<std::uintptr_t>(all.data()) & 15)) & 15;
-    all.resize(begin + bytes + 32, filling);
-    end = begin + bytes;
-  }
-  std::byte* data() { return all.data() + begin; }
-  bool is_intact() const {
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if ((i < begin || i >= end) && all[i] != filling) return false;
-    return true;
-  }
-  std::vector<std::byte> all;
-  std::size_t begin, end;
-};
 
 struct reduction_case {
   collective what;
@@ -48,7 +28,7 @@ void check_reduction(const reduction_case& c, std::uint64_t seed) {
   using T = typename Kind::element;
   const bool scatters = c.what == collective::reduce_scatter;
   const std::uint64_t of_input = c.count * (scatters ? static_cast<unsigned>(c.ranks) : 1);
-  std::vector<guarded> inputs, outputs;
+  std::vector<guarded_buffer> inputs, outputs;
   joint_reduction<8> call;
   call.ranks = c.ranks;
   call.count = c.count;
@@ -79,7 +59,7 @@ void check_reduction(const reduction_case& c, std::uint64_t seed) {
     lane_by_lane(c.blocks, c.lanes, [&](auto& space) { reduce_jointly(space, call, red, block); });
   for (int p = 0; p < c.ranks; ++p) {
     const auto at = static_cast<std::size_t>(p);
-    EXPECT_TRUE(inputs[at].is_intact() && outputs[at].is_intact());
+    EXPECT_TRUE(inputs[at].guards_untouched() && outputs[at].guards_untouched());
     const std::uint64_t own = scatters ? c.count * at : 0;
     for (std::uint64_t i = 0; i < c.count; ++i) {
       const T want = call.output[p] == nullptr
@@ -141,8 +121,8 @@ TEST(joint, pieces_are_copied_and_change_places) {
   std::mt19937 random(11);
   for (int round = 0; round < 200; ++round) {
     const std::size_t bytes = random() % 700, shift = random() % 17;
-    guarded a(bytes, shift), b(bytes, random() % 2 ? shift : random() % 17), c(bytes, shift);
-    const auto fill = [&](guarded& g, unsigned salt) {
+    guarded_buffer a(bytes, shift), b(bytes, random() % 2 ? shift : random() % 17), c(bytes, shift);
+    const auto fill = [&](guarded_buffer& g, unsigned salt) {
       for (std::size_t i = 0; i < bytes; ++i) g.data()[i] = static_cast<std::byte>(mix64(i * 3 + salt));
     };
     fill(a, 1);
@@ -155,7 +135,7 @@ TEST(joint, pieces_are_copied_and_change_places) {
     if (swaps) p.from[1] = b.data(), p.to[1] = a.data();
     const unsigned blocks = 1 + random() % 4, lanes = 1 + random() % 33;
     lane_by_lane(blocks, lanes, [&](auto& space) { move_jointly(space, p); });
-    EXPECT_TRUE(a.is_intact() && b.is_intact() && c.is_intact());
+    EXPECT_TRUE(a.guards_untouched() && b.guards_untouched() && c.guards_untouched());
     for (std::size_t i = 0; i < bytes; ++i) {
       const auto first = static_cast<std::byte>(mix64(i * 3 + 1)),
                  second = static_cast<std::byte>(mix64(i * 3 + 2));

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "proto/call.hpp"
-#include "proto/reduction.hpp"
+#include "tests/support/combine.hpp"
 #include "xylem/xylem.h"
 
 namespace xyl::test {
@@ -130,21 +130,6 @@ class call_model {
         all = p == 0 ? one : combine(c.op, all, one);
       }
       std::memcpy(to + i * sizeof all, &all, sizeof all);
-    }
-  }
-  template <class T>
-  static T combine(xylRedOp_t op, T a, T b) {
-    switch (op) {
-      case xylProd:
-        return operation::prod::combine(a, b);
-      case xylMax:
-        return operation::max::combine(a, b);
-      case xylMin:
-        return operation::min::combine(a, b);
-      case xylBitXor:
-        return operation::bit_xor::combine(a, b);
-      default:
-        return operation::sum::combine(a, b);
     }
   }
 };

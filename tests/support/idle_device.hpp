@@ -43,7 +43,7 @@ class idle_device : public device_side {
   }
   result move(const device_move&, const void*, void*, const call_record&, xylStream_t) override { return {}; }
   result pull_reduce(pull_form, unsigned, const pull_call<device_capacity>&, xylStream_t) override { return {}; }
-  result pull_move(unsigned, const movement&, const pull_call<device_capacity>&, xylStream_t) override {
+  result pull_move(window_use, unsigned, const movement&, const pull_call<device_capacity>&, xylStream_t) override {
     return {};
   }
   std::byte* scratch_of(int) const override { return nullptr; }
