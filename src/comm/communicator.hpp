@@ -100,7 +100,7 @@ class communicator {
         hosts_(static_cast<std::size_t>(ranks)),
         reading_(ranks) {}
 
-  control_block& own_control() { return *reinterpret_cast<control_block*>(peers_->workspace(rank_)); }
+  control_block& own_control() const { return *reinterpret_cast<control_block*>(peers_->workspace(rank_)); }
   result choose_polls();
   result connect_host(const layout& map);
   result connect_device(std::optional<int> wanted);
@@ -136,7 +136,13 @@ class communicator {
   template <int Capacity>
   void point_at_windows(pull_call<Capacity>& c, const request& r, std::uint64_t done) const;
 
-  void begin_host_call(const request& r, int operation);
+  void begin_host_call(const request& r, int operation) { begin_host_call(record_of(r, operation, false)); }
+  void begin_host_call(const call_record& record);
+  bool goes_one_way(collective what, std::uint64_t bytes) const;
+  // Runs what goes one way.
+  template <class F>
+  result go_one_way(F run);
+  bool has_called_another(const host_wait::subject& what) const;
   result pull_on_host(pull_form form, const request& r, const host_reduction* ranged);
   result pull_on_device(pull_form form, const request& r, const call_record& record);
   result reduce_host(const request& r, const chosen_operation& op);
@@ -199,6 +205,10 @@ class communicator {
   const host_reductions* reductions_ = nullptr;
   const host_rows* rows_ = nullptr;
   pull_call<host_capacity> host_call_;
+  call_record fingerprinted_;  // the last record that was mixed, and what came out
+  std::uint64_t fingerprint_ = fingerprint(call_record());
+  std::uint64_t one_way_history_ = 0;   // of the fingerprints of all calls that went one way
+  bool is_one_way_ = false;             // the current call does
 
   int device_number_ = -1;
   bool on_one_gpu_ = false;  // all ranks' devices are the same

@@ -79,6 +79,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
     s.single_copy_bytes = always ? 64 << 10 : 1 << 20;
     s.one_way_single_copy_bytes = always ? 64 << 10 : 8 << 20;
   }
+  s.one_way_bytes = ranks > 1 && !p.forced_algorithm ? most_one_way_bytes : 0;
   // Measured with rows of 14 KB, several ranks on one GPU: a second launch costs 2.4 us and more, but the first is
   // as fast as the bare allreduce, which the forms in one step are only while a block or two have each row.
   s.fused_packet_bytes = ranks <= 2 ? 192 << 10 : ranks <= 4 ? 128 << 10 : 40 << 10;

@@ -38,6 +38,8 @@ class host_space {
     epoch_ = poison::epoch_of_pairs(next_epoch(control_.call.epoch));
     return !waits_.out_of_service(epoch_);
   }
+  // Between the calls with epochs: that of the next one, which is not begun.
+  bool begin_one_way() { return begin(); }
   epoch_t epoch() const { return epoch_; }
   void leave() { control_.call.epoch = epoch_; }
 
