@@ -24,8 +24,20 @@ constexpr std::uint64_t host_move_bytes = 64 << 10;
 }  // namespace
 
 result communicator::collect(const request& r) {
-  XYL_TRY(check_arguments(r, rank_, ranks_));
   const std::lock_guard guard(lock_);
+  if (inline_.is_like(r)) {
+    // Nothing to check but where the buffers lie.
+    memory_kind kind = memory_kind::host;
+    XYL_TRY(memory_of(r.send, r.recv, kind));
+    if (kind == memory_kind::host && windows_.all().empty()) {
+      ++calls_;
+      host_call_.record = inline_.record;
+      host_call_.fingerprint = inline_.fingerprint ^ one_way_history_;
+      const default_arithmetic whatever_the_caller_has_set;
+      return all_reduce_inline(r);
+    }
+  }
+  XYL_TRY(check_arguments(r, rank_, ranks_));
   chosen_operation op;
   if (is_reduction(r.what)) XYL_TRY(operations_.choose(r, ranks_, op));
   memory_kind kind = memory_kind::host;
@@ -103,6 +115,11 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
   }
   const bool scatters = r.what == collective::reduce_scatter;
   algorithm how = selection_.choose(selection_.host, bytes);
+  if (r.what == collective::all_reduce && how == algorithm::one_shot && !op.scale && bytes > 0 &&
+      bytes <= layout::inline_bytes()) {
+    inline_ = {host_inline_function(t, o), c.record, fingerprint_, element_bytes, op.divisor};
+    return all_reduce_inline(r);
+  }
   // A tiny contribution travels beside its header; packets are for everybody's result, rings too.
   if (r.what != collective::all_reduce && (scatters || how != algorithm::two_shot)) how = algorithm::one_shot;
   std::uint64_t step = chunk_elements(how, c.map, selection_.host.chunk_bytes, element_bytes);
@@ -146,6 +163,14 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
     done += c.count;
   } while (done < r.count);
   return {};
+}
+
+result communicator::all_reduce_inline(const request& r) {
+  host_call& c = host_call_;
+  c.count = r.count;
+  c.input = static_cast<const std::byte*>(r.send);
+  c.output = static_cast<std::byte*>(r.recv);
+  return inline_.run(*space_, c, inline_.divisor) ? result() : leave_host_call();
 }
 
 result communicator::move_host(const request& r) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/call_lock.hpp"
 #include "base/parameters.hpp"
 #include "comm/control_allgather.hpp"
 #include "comm/fused_shape.hpp"
@@ -138,6 +139,8 @@ class communicator {
 
   void begin_host_call(const request& r, int operation) { begin_host_call(record_of(r, operation, false)); }
   void begin_host_call(const call_record& record);
+  // Allreduces that travel beside their headers, and are often like the one before.
+  result all_reduce_inline(const request& r);
   bool goes_one_way(collective what, std::uint64_t bytes) const;
   // Runs what goes one way.
   template <class F>
@@ -205,6 +208,20 @@ class communicator {
   const host_reductions* reductions_ = nullptr;
   const host_rows* rows_ = nullptr;
   pull_call<host_capacity> host_call_;
+  struct {
+    packet_function run = nullptr;  // null: there was none
+    call_record record;
+    std::uint64_t fingerprint;
+    unsigned element_bytes;
+    std::uint32_t divisor;
+
+    bool is_like(const request& r) const {
+      const auto bits = reinterpret_cast<std::uintptr_t>(r.send) | reinterpret_cast<std::uintptr_t>(r.recv);
+      return run != nullptr && r.what == collective::all_reduce && r.count == record.count && r.type == record.type &&
+             r.op == record.operation && !r.scale && r.send != nullptr && r.recv != nullptr &&
+             (bits & (element_bytes - 1)) == 0;
+    }
+  } inline_;
   call_record fingerprinted_;  // the last record that was mixed, and what came out
   std::uint64_t fingerprint_ = fingerprint(call_record());
   std::uint64_t one_way_history_ = 0;   // of the fingerprints of all calls that went one way
@@ -221,7 +238,7 @@ class communicator {
   fused_limits fused_limits_;  // of all ranks' devices
   sync_decision sync_;         // how they synchronise
 
-  std::mutex lock_;
+  call_lock lock_;
   window_table windows_;
   mutable std::mutex windows_guard_;  // of changes to windows_, which are made under lock_ too
   std::uint64_t calls_ = 0;

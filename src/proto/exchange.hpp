@@ -50,7 +50,8 @@ XYL_FN bool exchange_block(S& s, const Call& c, const movement& m, bool pull) {
       }
     }
   }
-  if (!exchange_first_phase(s, c, flag_family::exchange, phase::exchange)) return false;
+  const std::uint64_t beside = units * 16 <= c.map.inline_bytes() ? units * 16 : 0;
+  if (!exchange_first_phase(s, c, flag_family::exchange, phase::exchange, beside)) return false;
   if (!m.receives(c.rank)) return true;
   for (int k = 0; k < c.ranks; ++k) {
     const int p = rank_after(c, k);

@@ -31,13 +31,18 @@ XYL_FN bool await_all(S& s, const Call& c, flag_family family, phase what) {
 
 // Sends what this block has pushed, and waits for the same of every peer; `family` is that of the first phase.
 // Where a launch is one lane, the header, put behind the data, is the flag at the same time: one line less to wait
-// for. (Such a space puts with release and gets with acquire order, see launch boundaries in space.hpp.)
+// for. (Such a space puts with release and gets with acquire order, see launch boundaries in space.hpp.) beside: bytes
+// of data in the header's own lines.
 template <class S, class Call>
-XYL_FN bool exchange_first_phase(S& s, const Call& c, flag_family family, phase what) {
+XYL_FN bool exchange_first_phase(S& s, const Call& c, flag_family family, phase what,
+                                 [[maybe_unused]] std::uint64_t beside = 0) {
   sent(s);
   if constexpr (is_single_lane<S>) {
     put_headers(s, c);
-    return check_headers(s, c);
+    let_go(s);
+    const bool good = check_headers(s, c);
+    expect_next_headers(s, c, beside);
+    return good;
   } else {
     post_all(s, c, family);
     const bool good = s.all(check_headers(s, c) && await_all(s, c, family, what));
@@ -74,7 +79,8 @@ XYL_FN bool one_shot_allreduce_block(S& s, const Call& c, const R& red) {
 
   if constexpr (!is_single_lane<S>) put_headers(s, c);
   push_input(s, c, red, mine, staged(c.rank), 1, ranks - 1);
-  if (!exchange_first_phase(s, c, flag_family::one_shot, phase::one_shot)) return false;
+  const std::uint64_t beside = total * 16 <= c.map.inline_bytes() ? total * 16 : 0;
+  if (!exchange_first_phase(s, c, flag_family::one_shot, phase::one_shot, beside)) return false;
   reduce_in_rank_order(s, c, red, mine, staged);
   return true;
 }

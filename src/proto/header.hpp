@@ -55,8 +55,22 @@ XYL_FN void put_headers(S& s, const Call& c) {
       continue;
     else if constexpr (Ordered)
       announce(s, at<line>(c, p, mine), c.fingerprint, packet_epoch(e));
-    else
+    else {
       s.put(at<line>(c, p, mine), c.fingerprint, packet_epoch(e));
+      has_written(s, at<line>(c, p, mine));
+    }
+}
+
+// Most ranks whose lines a rank fetches ahead.
+inline constexpr int most_hinted_ranks = 8;
+
+// The next call's headers, and `beside` bytes that come with each, are expected to be like this one's.
+template <class S, class Call>
+XYL_FN void expect_next_headers(S& s, const Call& c, std::uint64_t beside = 0) {
+  if (c.ranks > most_hinted_ranks) return;
+  const std::uint64_t next = c.map.header_offset(c.map.slot(s.epoch() + 1), static_cast<unsigned>(c.rank));
+  for (int p = 0; p < c.ranks; ++p)
+    if (p != c.rank) will_write_lines(s, at<std::byte>(c, p, next), sizeof(line) + beside);
 }
 
 // This lane's part of the check; the caller joins the lanes' verdicts with all(). The last lanes look first:
@@ -139,7 +153,9 @@ XYL_FN bool barrier(S& s, const Call& c) {
     return false;
   }
   put_headers(s, c);
+  if constexpr (is_single_lane<S>) let_go(s);
   const bool good = s.all(check_headers(s, c));
+  if constexpr (is_single_lane<S>) expect_next_headers(s, c);
   s.leave();
   return good;
 }

@@ -31,6 +31,15 @@ XYL_FN bool begin_one_way(S& s) {
     return s.begin_pair();
 }
 
+// Messages of the same size are expected to follow.
+inline constexpr std::uint64_t one_way_ahead = 3;
+
+// Bytes of a slot.
+template <class Call>
+XYL_FN std::uint64_t end_of_lines(const Call& c, std::uint64_t bytes) {
+  return c.map.one_way_data(bytes) + bytes;
+}
+
 // One message of this rank for `peer`: push(offset) writes the data to that offset of the peer's workspace.
 template <class S, class Call, class Push>
 XYL_FN bool send_one_way(S& s, const Call& c, int peer, std::uint64_t bytes, Push push) {
@@ -49,6 +58,10 @@ XYL_FN bool send_one_way(S& s, const Call& c, int peer, std::uint64_t bytes, Pus
     // Release: the data is there before the header.
     announce(s, at<line>(c, peer, slot), c.fingerprint, static_cast<std::uint32_t>(number));
     *counter = number;
+    // The lines of a later message come over while the next ones are written. (8 bytes took 120 ns without, 90 with
+    // this, 70 with will_read_lines() too.)
+    const std::uint64_t later = c.map.one_way_offset(static_cast<unsigned>(c.rank), number + one_way_ahead);
+    will_write_lines(s, at<std::byte>(c, peer, later), end_of_lines(c, bytes));
   }
   return true;
 }
@@ -66,7 +79,7 @@ XYL_FN std::uint64_t arrived_one_way(const Call& c, int p, std::uint64_t bytes) 
 
 // Waits for the next messages of all ranks p but this one for which from(p) holds, and compares them.
 template <class S, class Call, class From>
-XYL_FN bool await_one_way(S& s, const Call& c, From from) {
+XYL_FN bool await_one_way(S& s, const Call& c, std::uint64_t bytes, From from) {
   bool good = true;
   for (int p = static_cast<int>(s.lane()); p < c.ranks && good; p += static_cast<int>(s.lanes())) {
     if (p == c.rank || !from(p)) continue;
@@ -74,6 +87,8 @@ XYL_FN bool await_one_way(S& s, const Call& c, From from) {
     const line* const header[1] = {at<const line>(c, c.rank, c.map.one_way_offset(static_cast<unsigned>(p), number))};
     std::uint64_t seen[1] = {};
     const waiting w{p, phase::header};
+    const std::uint64_t later = c.map.one_way_offset(static_cast<unsigned>(p), number + 1);
+    will_read_lines(s, at<std::byte>(c, c.rank, later), end_of_lines(c, bytes));
     // Acquire: the data was written before the header.
     good = hear<1>(s, header, static_cast<std::uint32_t>(number), seen, w);
     if (good && seen[0] != c.fingerprint) {
@@ -113,7 +128,7 @@ XYL_FN bool one_way_move(S& s, const Call& c, const movement& m) {
   }
   if (!m.receives(c.rank)) return true;
   const auto gets_from = [&](int p) { return m.sends(p); };
-  if (!await_one_way(s, c, gets_from)) return false;
+  if (!await_one_way(s, c, m.bytes, gets_from)) return false;
   for (int k = 0; k < c.ranks; ++k) {
     const int p = rank_after(c, k);
     if (!m.sends(p)) continue;
@@ -140,7 +155,7 @@ XYL_FN bool one_way_reduce(S& s, const Call& c, const R& red, int root) {
                         [&](std::uint64_t to) { push_input(s, c, red, all, to, hop, hop); });
   }
   const auto anybody = [](int) { return true; };
-  if (!await_one_way(s, c, anybody)) return false;
+  if (!await_one_way(s, c, bytes, anybody)) return false;
   reduce_in_rank_order(s, c, red, all, [&](int p) { return arrived_one_way(c, p, bytes); });
   release_one_way(s, c, anybody);
   return true;
