@@ -78,7 +78,7 @@ struct alignas(16) unit16 {
   std::uint32_t word[4];
 };
 
-inline constexpr std::uint64_t hinted_bytes = 512;
+inline constexpr std::uint64_t hinted_bytes = 4096, hinted_line = 64;
 
 // Says whether a space is one of single lanes.
 template <class S>
@@ -120,16 +120,21 @@ XYL_FN void will_read(S& s, const void* there) {
 template <class S>
 XYL_FN void will_write_lines(S& s, const std::byte* there, std::uint64_t bytes) {
   if constexpr (requires { s.will_write(there); })
-    for (std::uint64_t at = 0; at < bytes && at < hinted_bytes; at += 64) s.will_write(there + at);
+    for (std::uint64_t at = 0; at < bytes && at < hinted_bytes; at += hinted_line) s.will_write(there + at);
 }
 template <class S>
 XYL_FN void will_read_lines(S& s, const std::byte* there, std::uint64_t bytes) {
   if constexpr (requires { s.will_read(there); })
-    for (std::uint64_t at = 0; at < bytes && at < hinted_bytes; at += 64) s.will_read(there + at);
+    for (std::uint64_t at = 0; at < bytes && at < hinted_bytes; at += hinted_line) s.will_read(there + at);
 }
 template <class S>
 XYL_FN void has_written(S& s, const void* there) {
   if constexpr (requires { s.has_written(there); }) s.has_written(there);
+}
+template <class S>
+XYL_FN void has_written_lines(S& s, const std::byte* there, std::uint64_t bytes) {
+  if constexpr (requires { s.has_written(there); })
+    for (std::uint64_t at = 0; at < bytes && at < hinted_bytes; at += hinted_line) s.has_written(there + at);
 }
 template <class S>
 XYL_FN void let_go(S& s) {
