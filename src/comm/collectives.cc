@@ -62,7 +62,7 @@ result communicator::keep_operation(request& r) {
   return {};
 }
 
-// Calls are often like the one before.
+// Records are often like the one before, and mixing them takes a while.
 void communicator::begin_host_call(const call_record& record) {
   host_call_.record = record;
   if (std::memcmp(&record, &fingerprinted_, sizeof record) != 0) {

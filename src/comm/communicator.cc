@@ -164,8 +164,8 @@ call_record communicator::record_of(const request& r, int operation, bool device
   return record;
 }
 
-// A peer that waits for another call of this rank would wait for ever, if this one waits for it. Whatever a peer did
-// in calls before is seen by who sees that it has begun this.
+// A peer that waits for another call of this rank would wait for ever, if this one waits for it. Whatever a peer
+// did in calls before is seen by who sees that it has begun this.
 bool communicator::has_called_another(const host_wait::subject& what) const {
   const epoch_t own = next_epoch(own_control().call.epoch);
   if (what.whom.what == phase::control || what.epoch != own) return false;  // pairs of ranks are elsewhere

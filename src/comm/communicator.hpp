@@ -217,15 +217,15 @@ class communicator {
 
     bool is_like(const request& r) const {
       const auto bits = reinterpret_cast<std::uintptr_t>(r.send) | reinterpret_cast<std::uintptr_t>(r.recv);
-      return run != nullptr && r.what == collective::all_reduce && r.count == record.count && r.type == record.type &&
-             r.op == record.operation && !r.scale && r.send != nullptr && r.recv != nullptr &&
-             (bits & (element_bytes - 1)) == 0;
+      return run != nullptr && r.what == collective::all_reduce && r.count == record.count &&
+             r.type == record.type && r.op == record.operation && !r.scale && r.send != nullptr &&
+             r.recv != nullptr && (bits & (element_bytes - 1)) == 0;
     }
   } inline_;
   call_record fingerprinted_;  // the last record that was mixed, and what came out
   std::uint64_t fingerprint_ = fingerprint(call_record());
-  std::uint64_t one_way_history_ = 0;   // of the fingerprints of all calls that went one way
-  bool is_one_way_ = false;             // the current call does
+  std::uint64_t one_way_history_ = 0;  // of the fingerprints of all calls that went one way
+  bool is_one_way_ = false;            // the current call does
 
   int device_number_ = -1;
   bool on_one_gpu_ = false;  // all ranks' devices are the same

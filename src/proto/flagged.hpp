@@ -31,10 +31,11 @@ XYL_FN bool await_all(S& s, const Call& c, flag_family family, phase what) {
 
 // Sends what this block has pushed, and waits for the same of every peer; `family` is that of the first phase.
 // Where a launch is one lane, the header, put behind the data, is the flag at the same time: one line less to wait
-// for. (Such a space puts with release and gets with acquire order, see launch boundaries in space.hpp.) bytes, data:
-// what was pushed to every peer, see meet().
+// for. (Such a space puts with release and gets with acquire order, see launch boundaries in space.hpp.) bytes,
+// data: what was pushed to every peer, see meet().
 template <class S, class Call, class Data>
-XYL_FN bool exchange_first_phase(S& s, const Call& c, flag_family family, phase what, std::uint64_t bytes, Data data) {
+XYL_FN bool exchange_first_phase(S& s, const Call& c, flag_family family, phase what, std::uint64_t bytes,
+                                 Data data) {
   sent(s);
   if constexpr (is_single_lane<S>) {
     return meet(s, c, bytes, data);

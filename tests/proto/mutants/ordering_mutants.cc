@@ -172,8 +172,8 @@ int run(copied_calls, std::uint64_t seed) {
   return 0;
 }
 
-constexpr form mutated_forms[] = {form::direct,      form::pull,      form::spread,
-                                  form::single_copy, form::two_phase, form::shift, form::one_way};
+constexpr form mutated_forms[] = {form::direct,    form::pull,  form::spread, form::single_copy,
+                                  form::two_phase, form::shift, form::one_way};
 constexpr pull_way mutated_pulls[] = {pull_way::one_shot, pull_way::two_shot, pull_way::gathered, pull_way::staged,
                                       pull_way::all_gather};
 
