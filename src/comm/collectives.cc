@@ -81,6 +81,7 @@ result communicator::go_one_way(F run) {
   // Whoever is not told now that the calls differ is told by the next call.
   one_way_history_ = mix64(host_call_.fingerprint);
   is_one_way_ = true;
+  ++one_way_calls_;
   const bool good = run();
   is_one_way_ = false;
   return good ? result() : leave_host_call();

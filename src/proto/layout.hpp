@@ -305,6 +305,10 @@ struct layout {
   constexpr std::uint64_t one_way_capacity() const {
     return one_way_slots == 0 ? 0 : one_way_stride < 2 * header_bytes ? inline_bytes() : one_way_stride - 64;
   }
+  // Where a source that has waited for long in a one-way call says in which: beside its credits.
+  XYL_FN constexpr std::uint64_t one_way_note(unsigned source) const {
+    return flag_offset(flag_family::one_way, source, 0) + 64;
+  }
   // The number of the last message that this rank has sent to a peer, or got from it; the owner's alone.
   XYL_FN constexpr std::uint64_t one_way_counter(unsigned peer, bool received) const {
     return one_way + (std::uint64_t{ranks} * one_way_slots * one_way_stride) +
