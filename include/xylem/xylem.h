@@ -309,7 +309,9 @@ xylResult_t xylCommDeregister(xylComm_t comm, void *handle);
  * xylInvalidArgument (NULL buffer with count > 0, buffer not aligned to its element, unknown type or operation,
  * bitwise operation on a floating-point type, root or peer that is no rank, host and device memory mixed, memory
  * of another device, count too large); xylInvalidUsage (the ranks' calls differ: nobody's output is touched);
- * xylRemoteError; xylTimeout; xylUnhandledCudaError. */
+ * xylRemoteError; xylTimeout; xylUnhandledCudaError. In a small reduce, broadcast, gather or scatter (to 4096 bytes a
+ * piece) of host memory a rank that only sends may return before the others have called: that the calls differ, or
+ * that a rank never comes, is then found by ranks that get something, and here by later calls. */
 
 /* recvbuff[i] = op over all ranks of sendbuff[i], for i in 0..count-1, with the same bits on every rank.
  * In place: sendbuff == recvbuff. Stream and errors: as above. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A lock for calls that seldom compete: one atomic exchange to take it, a plain store to give it back. A mutex gives
-// back with another exchange, for which the processor first completes all stores before it; after a call those are
-// stores to lines of another core, a tenth of a microsecond each. Who finds it taken offers the processor to others,
-// and after a while sleeps between looks. For std::lock_guard.
+// A lock for calls that seldom compete: one atomic exchange to take it, a plain store to give it back. A mutex
+// gives back with another exchange, for which the processor first completes all stores before it; after a call
+// those are stores to lines of another core, a tenth of a microsecond each. Who finds it taken offers the processor
+// to others, and after a while sleeps between looks. For std::lock_guard.
 #pragma once
 
 #include <sched.h>

@@ -62,7 +62,7 @@ result communicator::keep_operation(request& r) {
   return {};
 }
 
-// Calls are often like the one before.
+// Records are often like the one before, and mixing them takes a while.
 void communicator::begin_host_call(const call_record& record) {
   host_call_.record = record;
   if (std::memcmp(&record, &fingerprinted_, sizeof record) != 0) {
@@ -81,6 +81,7 @@ result communicator::go_one_way(F run) {
   // Whoever is not told now that the calls differ is told by the next call.
   one_way_history_ = mix64(host_call_.fingerprint);
   is_one_way_ = true;
+  ++one_way_calls_;
   const bool good = run();
   is_one_way_ = false;
   return good ? result() : leave_host_call();

@@ -115,7 +115,9 @@ result communicator::connect_host(const layout& map) {
       std::move(controls), rank_, limits, [this](int peer) { return peers_->departed(peer); },
       [this](const host_wait::subject& what, std::int64_t waited_ns) { warn_of_wait(what, waited_ns); });
   waits_->describe_calls_by(host_call_.record);
-  waits_->ask_about_calls([this](const host_wait::subject& what) { return has_called_another(what); });
+  waits_->ask_about_calls([this](const host_wait::subject& what, std::int64_t waited_ns) {
+    return has_called_another(what, waited_ns);
+  });
   reductions_ = &choose_host_reductions(parameters_.host_instructions);
   rows_ = &choose_host_rows(parameters_.host_instructions);
   space_ = std::make_unique<host_space>(*waits_, own);
@@ -164,20 +166,30 @@ call_record communicator::record_of(const request& r, int operation, bool device
   return record;
 }
 
-// A peer that waits for another call of this rank would wait for ever, if this one waits for it. Whatever a peer did
-// in calls before is seen by who sees that it has begun this.
-bool communicator::has_called_another(const host_wait::subject& what) const {
-  const epoch_t own = next_epoch(own_control().call.epoch);
-  if (what.whom.what == phase::control || what.epoch != own) return false;  // pairs of ranks are elsewhere
+// A peer that waits for another call of this rank would wait for ever, if this one waits for it. Whatever a peer
+// did in calls before is seen by who sees that it has begun this. So who has waited for long in a one-way call,
+// which has no header, says in which. A peer that found the communicator out of service does not even begin: who
+// goes on because calls that differ are of no concern to it does so for a while only.
+epoch_t communicator::has_called_another(const host_wait::subject& what, std::int64_t waited_ns) {
+  constexpr std::int64_t a_while_ns = 200'000'000;
+  const epoch_t last = own_control().call.epoch, next = next_epoch(last);
+  if (what.whom.what == phase::control || what.epoch != (is_one_way_ ? last : next)) return 0;  // of pairs
   const auto peer = static_cast<unsigned>(what.whom.peer);
-  const layout& map = host_call_.map;
-  if (is_one_way_)
-    return host_space::arrived(at<const line>(host_call_, rank_, map.header_line(map.slot(own), peer, 0)),
-                               packet_epoch(own));
-  const std::uint64_t number = next_one_way(host_call_, what.whom.peer);
-  return map.one_way_slots != 0 &&
-         host_space::arrived(at<const line>(host_call_, rank_, map.one_way_offset(peer, number)),
-                             static_cast<std::uint32_t>(number));
+  const host_call& c = host_call_;
+  if (!is_one_way_) {
+    const std::uint64_t number = next_one_way(c, what.whom.peer);
+    const auto* const message = at<const line>(c, rank_, c.map.one_way_offset(peer, number));
+    return host_space::arrived(message, static_cast<std::uint32_t>(number)) ? next : 0;
+  }
+  for (int p = 0; p < ranks_ && noted_ != one_way_calls_; ++p)
+    space_->put(at<line>(c, p, c.map.one_way_note(static_cast<unsigned>(rank_))), c.fingerprint, one_way_calls_);
+  noted_ = one_way_calls_;
+  // The peer's next call with an epoch, another of its one-way calls, or this one by its number.
+  const auto* const header = at<const line>(c, rank_, c.map.header_line(c.map.slot(next), peer, 0));
+  const bool has =
+      host_space::arrived(header, packet_epoch(next)) ||
+      host_space::differs(at<const line>(c, rank_, c.map.one_way_note(peer)), one_way_calls_, c.fingerprint);
+  return has || (waited_ns > a_while_ns && waits_->out_of_service()) ? next : 0;
 }
 
 result communicator::explain(const call_record& mine) {

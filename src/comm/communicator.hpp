@@ -149,7 +149,7 @@ class communicator {
   // Runs what goes one way.
   template <class F>
   result go_one_way(F run);
-  bool has_called_another(const host_wait::subject& what) const;
+  epoch_t has_called_another(const host_wait::subject& what, std::int64_t waited_ns);
   result pull_on_host(pull_form form, const request& r, const host_reduction* ranged);
   result pull_on_device(pull_form form, const request& r, const call_record& record);
   result reduce_host(const request& r, const chosen_operation& op);
@@ -221,15 +221,16 @@ class communicator {
 
     bool is_like(const request& r) const {
       const auto bits = reinterpret_cast<std::uintptr_t>(r.send) | reinterpret_cast<std::uintptr_t>(r.recv);
-      return run != nullptr && r.what == collective::all_reduce && r.count == record.count && r.type == record.type &&
-             r.op == record.operation && !r.scale && r.send != nullptr && r.recv != nullptr &&
-             (bits & (element_bytes - 1)) == 0;
+      return run != nullptr && r.what == collective::all_reduce && r.count == record.count &&
+             r.type == record.type && r.op == record.operation && !r.scale && r.send != nullptr &&
+             r.recv != nullptr && (bits & (element_bytes - 1)) == 0;
     }
   } inline_;
   call_record fingerprinted_;  // the last record that was mixed, and what came out
   std::uint64_t fingerprint_ = fingerprint(call_record());
-  std::uint64_t one_way_history_ = 0;   // of the fingerprints of all calls that went one way
-  bool is_one_way_ = false;             // the current call does
+  std::uint64_t one_way_history_ = 0;            // of the fingerprints of all calls that went one way
+  std::uint32_t one_way_calls_ = 0, noted_ = 0;  // how many there were, and in which one peers were told
+  bool is_one_way_ = false;                      // the current call does
 
   int device_number_ = -1;
   bool on_one_gpu_ = false;  // all ranks' devices are the same

@@ -41,6 +41,8 @@ result communicator::copy_to_self(const std::vector<request>& sends, const std::
 }
 
 result communicator::transfer_group(std::span<const request> all) {
+  const auto with_self = [this](const request& r) { return r.root == rank_; };
+  if (!device_ && std::none_of(all.begin(), all.end(), with_self)) return transfer_together(all);
   std::vector<request> to_self, from_self, on_host, on_device;
   for (const request& r : all) {
     const bool sends = r.what == collective::send;

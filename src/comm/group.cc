@@ -187,6 +187,11 @@ result end() {
   if (now.code != xylSuccess)
     return error(now.code, "the group was not run, because of a call in it: %s", now.text.c_str());
   std::vector<std::vector<step>> makings;
+  if (now.makings.empty() && now.ranks.size() == 1 && now.ranks.front().calls.empty()) {
+    // A send and a receive, most often: nothing to run beside it.
+    calls_of_rank& one = now.ranks.front();
+    return guarded([&] { return one.how.transfer(one.transfers); });
+  }
   for (makings_from& one : now.makings) makings.push_back(std::move(one.steps));
   result made = run_lists(makings);
   if (!made.ok() && made.code() != xylInProgress) return made;

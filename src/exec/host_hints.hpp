@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hints to a processor about lines that two cores pass to each other. They change nothing but times, and are nothing
-// on processors that do not know them (on x86-64 they are encoded as no-operations of older ones). Measured between
-// two cores of one socket that exchange a line each, with 60 ns of other work per round: 200 ns plainly, 190 with the
-// next line fetched for writing, 115 with all three.
+// Hints to a processor about lines that two cores pass to each other. They change nothing but times, and are
+// nothing on processors that do not know them (on x86-64 they are encoded as no-operations of older ones). Measured
+// between two cores of one socket that exchange a line each, with 60 ns of other work per round: 200 ns plainly,
+// 190 with the next line fetched for writing, 115 with all three.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ inline void move_towards_others([[maybe_unused]] const void* there) {
 #endif
 }
 
-// About as long as a line takes to leave a core. Who looks for an answer meanwhile only takes the line of the answer
-// away from who is writing it.
+// About as long as a line takes to leave a core. Who looks for an answer meanwhile only takes the line of the
+// answer away from who is writing it.
 inline void let_lines_leave() {
 #if defined(__x86_64__)
   constexpr std::uint64_t cycles = 60;

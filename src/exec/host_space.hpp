@@ -32,15 +32,20 @@ class host_space {
   }
 
   bool begin() {
-    epoch_ = next_epoch(control_.call.epoch);
+    found_in_ = epoch_ = next_epoch(control_.call.epoch);
     return !waits_.out_of_service(epoch_);
   }
   bool begin_pair() {
-    epoch_ = poison::epoch_of_pairs(next_epoch(control_.call.epoch));
+    found_in_ = epoch_ = poison::epoch_of_pairs(next_epoch(control_.call.epoch));
     return !waits_.out_of_service(epoch_);
   }
-  // Between the calls with epochs: that of the next one, which is not begun.
-  bool begin_one_way() { return begin(); }
+  // Between the calls with epochs. Calls that differ, found in the next of them, are of no concern to this one, as
+  // if it belonged to the last; but what is found here is of none to the last.
+  bool begin_one_way() {
+    found_in_ = next_epoch(control_.call.epoch);
+    epoch_ = control_.call.epoch;
+    return !waits_.out_of_service(epoch_);
+  }
   epoch_t epoch() const { return epoch_; }
   void leave() { control_.call.epoch = epoch_; }
 
@@ -78,6 +83,16 @@ class host_space {
            word(from->word[1]).load(std::memory_order_acquire) >> 32 == e;
   }
 
+  // Whether a line is of e or a later number, and not of this e with this data.
+  static bool differs(const line* l, std::uint32_t e, std::uint64_t data) {
+    line* const from = const_cast<line*>(l);
+    const std::uint64_t low = word(from->word[0]).load(std::memory_order_acquire);
+    const std::uint64_t high = word(from->word[1]).load(std::memory_order_acquire);
+    if (low >> 32 != high >> 32) return false;  // being written
+    const auto later = static_cast<std::int32_t>(static_cast<std::uint32_t>(low >> 32) - e);
+    return low >> 32 != 0 && (later > 0 || (later == 0 && (high << 32 | (low & 0xffffffffu)) != data));
+  }
+
   void put(line* l, std::uint64_t data, std::uint32_t e) {
     // Release: a packet says that this rank is in this launch, and with it that its earlier ones, and their reads
     // of the slot that a peer may write next, are over (see launch boundaries in space.hpp). No launch orders them
@@ -111,7 +126,7 @@ class host_space {
   static void let_go() { let_lines_leave(); }
 
   void refuse(waiting w, std::uint64_t wanted, std::uint64_t seen) {
-    waits_.give_up(xylInvalidUsage, {w, wanted, epoch_}, seen);
+    waits_.give_up(xylInvalidUsage, {w, wanted, found_in_}, seen);
   }
 
   static unit16 load16(const unit16* p) { return *p; }
@@ -148,6 +163,7 @@ class host_space {
   host_wait& waits_;
   control_block& control_;
   epoch_t epoch_ = 0;
+  epoch_t found_in_ = 0;  // of calls that differ
   const std::vector<std::int64_t>* processes_ = nullptr;
   process_reader read_ = nullptr;
 };

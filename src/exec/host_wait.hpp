@@ -35,9 +35,9 @@ class host_wait {
   };
   // A peer that has left for good will never arrive; asked now and then.
   using has_left = std::function<bool(int rank)>;
-  // Whether the peer is known to be in a call after which what is waited for will not come, or to have left that
-  // call; asked now and then.
-  using has_called_another = std::function<bool(const subject&)>;
+  // Whether what is waited for will not come, because the peer is known to be in another call or to have left it;
+  // asked now and then. The epoch in which that was found, or 0.
+  using has_called_another = std::function<epoch_t(const subject&, std::int64_t waited_ns)>;
   // One line for a person, after warning_ns.
   using warn = std::function<void(const subject&, std::int64_t waited_ns)>;
 

@@ -51,7 +51,8 @@ XYL_FN bool exchange_block(S& s, const Call& c, const movement& m, bool pull) {
       }
     }
   }
-  if (!exchange_first_phase(s, c, flag_family::exchange, phase::exchange, pull ? 0 : units * 16, pushed)) return false;
+  if (!exchange_first_phase(s, c, flag_family::exchange, phase::exchange, pull ? 0 : units * 16, pushed))
+    return false;
   if (!m.receives(c.rank)) return true;
   for (int k = 0; k < c.ranks; ++k) {
     const int p = rank_after(c, k);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Every collective begins by putting its fingerprint into every peer's header line, whatever the algorithm, the
-// grid or the count, and no block touches an output before it has seen the headers of all. Two things follow: calls
-// that do not fit together are found before they do damage; and a rank in call e+2 knows that every peer has
-// finished call e (a rank puts its header of e+1 after all its blocks left e), so two slots are enough.
+// Every collective (but those of one_way.hpp) begins by putting its fingerprint into every peer's header line,
+// whatever the algorithm, the grid or the count, and no block touches an output before it has seen the headers of
+// all. Two things follow: calls that do not fit together are found before they do damage; and a rank in call e+2
+// knows that every peer has finished call e (a rank puts its header of e+1 after all its blocks left e), so two
+// slots are enough.
 #pragma once
 
 #include "proto/call.hpp"
@@ -148,12 +149,14 @@ XYL_FN bool get_all_and_header(S& s, const Call& c, int source, const line* (&li
   }
 }
 
-// A call's headers from a single lane, for which the ranks meet: `bytes` of data were written to offset data(epoch) of
-// the peers, which may be beside the header. The next call is expected to be like this one.
+// The headers of a call of a single lane, in which the ranks meet: `bytes` of data were written to offset
+// data(epoch) of the peers, which may be beside the header. The next call is expected to be like this one.
 template <class S, class Call, class Data>
 XYL_FN bool meet(S& s, const Call& c, std::uint64_t bytes, Data data) {
   const epoch_t e = s.epoch(), next = next_epoch(e);
-  const auto header = [&](epoch_t of) { return c.map.header_offset(c.map.slot(of), static_cast<unsigned>(c.rank)); };
+  const auto header = [&](epoch_t of) {
+    return c.map.header_offset(c.map.slot(of), static_cast<unsigned>(c.rank));
+  };
   // Data that lies in no line of the header's.
   const auto behind = [&](epoch_t of, std::uint64_t& left) {
     const std::uint64_t own_line = header(of) + hinted_line, to = data(of);

@@ -187,7 +187,7 @@ struct layout {
   std::uint32_t one_way_slots = 0;  // of each source's ring of one-way calls; 0: there are none
   std::uint64_t one_way_stride = 0;  // bytes of such a slot
   std::uint64_t one_way = 0;         // offset of those rings
-  std::uint64_t bytes = 0;          // the whole workspace
+  std::uint64_t bytes = 0;           // the whole workspace
 
   friend constexpr bool operator==(const layout&, const layout&) = default;
 
@@ -226,7 +226,8 @@ struct layout {
   // The same with rings of one-way calls behind it. budget: bytes of all of them; most: payload of a slot.
   constexpr layout with_one_way(std::uint32_t slots, std::uint64_t budget, std::uint64_t most) const {
     layout l = *this;
-    const std::uint64_t room = budget / ranks / slots / 128 * 128, wanted = round_up(one_way_data(most) + most, 128);
+    const std::uint64_t room = budget / ranks / slots / 128 * 128,
+                        wanted = round_up(one_way_data(most) + most, 128);
     l.one_way_slots = slots;
     l.one_way_stride = room < header_bytes ? header_bytes : room < wanted ? room : wanted;
     l.one_way = bytes;
@@ -303,8 +304,8 @@ struct layout {
   XYL_FN constexpr std::uint64_t copied_offset(std::uint64_t chunk, unsigned source) const {
     return copies + (chunk % copy_slots * ranks + source) * copy_stride;
   }
-  // The header of a one-way message in the receiver's workspace, how far behind it the payload lies (with the header
-  // in one line, or two, where it fits), and the most that there is room for.
+  // The header of a one-way message in the receiver's workspace, how far behind it the payload lies (with the
+  // header in one line, or two, where it fits), and the most that there is room for.
   XYL_FN constexpr std::uint64_t one_way_offset(unsigned source, std::uint64_t number) const {
     return one_way + (std::uint64_t{source} * one_way_slots + number % one_way_slots) * one_way_stride;
   }
@@ -313,6 +314,10 @@ struct layout {
   }
   constexpr std::uint64_t one_way_capacity() const {
     return one_way_slots == 0 ? 0 : one_way_stride < 2 * header_bytes ? inline_bytes() : one_way_stride - 64;
+  }
+  // Where a source that has waited for long in a one-way call says in which: beside its credits.
+  XYL_FN constexpr std::uint64_t one_way_note(unsigned source) const {
+    return flag_offset(flag_family::one_way, source, 0) + 64;
   }
   // The number of the last message that this rank has sent to a peer, or got from it; the owner's alone.
   XYL_FN constexpr std::uint64_t one_way_counter(unsigned peer, bool received) const {

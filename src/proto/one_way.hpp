@@ -10,8 +10,9 @@
 // Such a call has no epoch: two calls with epochs may have any number of them in between, and slots of calls with
 // epochs stay two. What a header is for is kept: it carries the fingerprint, and no output is touched before those
 // of all messages that a rank gets have been compared. A rank that gets none has nothing to compare; so the caller
-// gives every call a fingerprint in which those of all one-way calls before it are (see one_way_history in call.hpp):
-// calls that differ are found at the next call in which the ranks meet.
+// gives every call a fingerprint in which those of all one-way calls before it are: calls that differ are found at
+// the next one in which the ranks meet. (Host memory; of calls with epochs and these in another order on two ranks,
+// both of which wait, see communicator::has_called_another.)
 //
 // Launches are of one block. Relies on announce() and hear() to order like post and await.
 #pragma once
@@ -43,13 +44,15 @@ XYL_FN std::uint64_t end_of_lines(const Call& c, std::uint64_t bytes) {
 // One message of this rank for `peer`: push(offset) writes the data to that offset of the peer's workspace.
 template <class S, class Call, class Push>
 XYL_FN bool send_one_way(S& s, const Call& c, int peer, std::uint64_t bytes, Push push) {
-  std::uint64_t* const counter = at_own<std::uint64_t>(c, c.map.one_way_counter(static_cast<unsigned>(peer), false));
+  std::uint64_t* const counter =
+      at_own<std::uint64_t>(c, c.map.one_way_counter(static_cast<unsigned>(peer), false));
   const std::uint64_t number = *counter + 1, slots = c.map.one_way_slots;
   bool good = true;
   if (s.lane() == 0 && number > slots)
     // Acquire: the receiver's loads of the slot come before this rank's stores.
-    good = s.await(at<const flag>(c, c.rank, c.map.flag_offset(flag_family::one_way, static_cast<unsigned>(peer), 0)),
-                   number - slots, waiting{peer, phase::credit});
+    good =
+        s.await(at<const flag>(c, c.rank, c.map.flag_offset(flag_family::one_way, static_cast<unsigned>(peer), 0)),
+                number - slots, waiting{peer, phase::credit});
   if (!s.all(good)) return false;
   const std::uint64_t slot = c.map.one_way_offset(static_cast<unsigned>(c.rank), number);
   push(slot + c.map.one_way_data(bytes));
@@ -84,7 +87,8 @@ XYL_FN bool await_one_way(S& s, const Call& c, std::uint64_t bytes, From from) {
   for (int p = static_cast<int>(s.lane()); p < c.ranks && good; p += static_cast<int>(s.lanes())) {
     if (p == c.rank || !from(p)) continue;
     const std::uint64_t number = next_one_way(c, p);
-    const line* const header[1] = {at<const line>(c, c.rank, c.map.one_way_offset(static_cast<unsigned>(p), number))};
+    const line* const header[1] = {
+        at<const line>(c, c.rank, c.map.one_way_offset(static_cast<unsigned>(p), number))};
     std::uint64_t seen[1] = {};
     const waiting w{p, phase::header};
     const std::uint64_t later = c.map.one_way_offset(static_cast<unsigned>(p), number + 1);
@@ -151,8 +155,7 @@ XYL_FN bool one_way_reduce(S& s, const Call& c, const R& red, int root) {
   const std::uint64_t bytes = bytes_in(red, all, c.count);
   if (c.rank != root) {
     const int hop = root > c.rank ? root - c.rank : root - c.rank + c.ranks;
-    return send_one_way(s, c, root, bytes,
-                        [&](std::uint64_t to) { push_input(s, c, red, all, to, hop, hop); });
+    return send_one_way(s, c, root, bytes, [&](std::uint64_t to) { push_input(s, c, red, all, to, hop, hop); });
   }
   const auto anybody = [](int) { return true; };
   if (!await_one_way(s, c, bytes, anybody)) return false;

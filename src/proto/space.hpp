@@ -10,6 +10,7 @@
 //   begin()            true, and epoch() is this call's, unless the communicator is already out of service
 //   leave()            this block has done; the last thing a protocol does, also after giving up
 //   begin_pair()       the same for work of a pair of ranks, which has no epoch of its own: any poison concerns it
+//                      (begin_one_way(), where a space has it: likewise of what lies between two calls with epochs)
 //   sync()             all lanes of the block have come here, and what each wrote is visible to the others
 //   all(v)             sync(), and the conjunction of v over the lanes
 //   post(f, e)         stores e with release order at system scope: whoever awaits e sees what this lane wrote
@@ -78,6 +79,7 @@ struct alignas(16) unit16 {
   std::uint32_t word[4];
 };
 
+// Hints are for messages up to so many bytes; longer ones are streams, of which processors take care themselves.
 inline constexpr std::uint64_t hinted_bytes = 4096, hinted_line = 64;
 
 // Says whether a space is one of single lanes.

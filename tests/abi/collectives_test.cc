@@ -257,8 +257,10 @@ TEST(premultiplied_sum, takes_each_ranks_own_scalar) {
   });
 }
 
-// The ranks differ in something; all are told, and nobody's output is touched.
+// The ranks differ in something; all are told, and nobody's output is touched. In small calls with a root some may
+// have returned before anybody could know: they are told by the next call.
 TEST(calls_that_differ, are_refused_with_outputs_untouched) {
+  constexpr bool goes_one_way[] = {false, false, true, false, true, true, false, true};
   const std::vector<std::function<xylResult_t(bool, const void*, void*, xylComm_t)>> cases = {
       [](bool odd, auto in, auto out, auto c) { return xylAllGather(in, out, 10 + odd, xylInt8, c, nullptr); },
       [](bool odd, auto in, auto out, auto c) {
@@ -280,9 +282,12 @@ TEST(calls_that_differ, are_refused_with_outputs_untouched) {
   for (std::size_t i = 0; i < cases.size(); ++i)
     with_ranks(3, [&](int rank, test_communicator& comm) {
       guarded in(2000, 0), out(2000, 0);
-      EXPECT_EQ(cases[i](rank == 1, in.data(), out.data(), comm), xylInvalidUsage) << "case " << i;
+      xylResult_t code = cases[i](rank == 1, in.data(), out.data(), comm);
+      const bool returned = goes_one_way[i] && code == xylSuccess;
+      if (returned) code = xylBarrier(comm, nullptr);
+      EXPECT_EQ(code, xylInvalidUsage) << "case " << i;
       EXPECT_TRUE(says(xylGetLastError(comm), "differ")) << xylGetLastError(comm);
-      out.expect_untouched();
+      if (!returned) out.expect_untouched();
     });
 }
 

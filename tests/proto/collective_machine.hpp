@@ -13,9 +13,21 @@
 
 namespace xyl::test {
 
-enum class form { packet, direct, pull, spread, single_copy, one_way, packet_reduce, direct_reduce, two_phase, shift };
-inline constexpr const char* form_names[] = {"packet",        "direct",        "pull",      "spread", "single_copy", "one_way",
-                                             "packet_reduce", "direct_reduce", "two_phase", "shift"};
+enum class form {
+  packet,
+  direct,
+  pull,
+  spread,
+  single_copy,
+  one_way,
+  packet_reduce,
+  direct_reduce,
+  two_phase,
+  shift
+};
+inline constexpr const char* form_names[] = {"packet",      "direct",  "pull",          "spread",
+                                             "single_copy", "one_way", "packet_reduce", "direct_reduce",
+                                             "two_phase",   "shift"};
 
 struct collective_plan {
   form how = form::direct;

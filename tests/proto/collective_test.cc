@@ -13,10 +13,9 @@
 namespace xyl::test {
 namespace {
 
-constexpr form forms[] = {form::packet,        form::direct,      form::pull,
-                          form::spread,        form::single_copy, form::one_way,
-                          form::packet_reduce, form::direct_reduce, form::two_phase,
-                          form::shift};
+constexpr form forms[] = {form::packet,      form::direct,  form::pull,          form::spread,
+                          form::single_copy, form::one_way, form::packet_reduce, form::direct_reduce,
+                          form::two_phase,   form::shift};
 constexpr collective collectives[] = {collective::broadcast,      collective::all_gather, collective::all_to_all,
                                       collective::gather,         collective::scatter,    collective::reduce,
                                       collective::reduce_scatter, collective::send};
@@ -98,7 +97,8 @@ INSTANTIATE_TEST_SUITE_P(shapes, collectives_of,
 
 // Who gets something finds it before an output is touched; who only sends is told by poison.
 TEST_P(collectives_of, of_one_way_that_differ_are_found_by_who_gets_something) {
-  for (const collective what : {collective::gather, collective::reduce, collective::broadcast, collective::scatter}) {
+  for (const collective what :
+       {collective::gather, collective::reduce, collective::broadcast, collective::scatter}) {
     const machine_plan p = plan(1);
     collective_machine<> machine(p);
     collective_plan c;
