@@ -10,6 +10,7 @@
 #include "exec/dispatch.hpp"
 #include "exec/host_transfer.hpp"
 #include "proto/exchange_packet.hpp"
+#include "proto/one_way.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/single_copy.hpp"
 
@@ -23,8 +24,20 @@ constexpr std::uint64_t host_move_bytes = 64 << 10;
 }  // namespace
 
 result communicator::collect(const request& r) {
-  XYL_TRY(check_arguments(r, rank_, ranks_));
   const std::lock_guard guard(lock_);
+  if (inline_.is_like(r)) {
+    // Nothing to check but where the buffers lie.
+    memory_kind kind = memory_kind::host;
+    XYL_TRY(memory_of(r.send, r.recv, kind));
+    if (kind == memory_kind::host && windows_.all().empty()) {
+      ++calls_;
+      host_call_.record = inline_.record;
+      host_call_.fingerprint = inline_.fingerprint ^ one_way_history_;
+      const default_arithmetic whatever_the_caller_has_set;
+      return all_reduce_inline(r);
+    }
+  }
+  XYL_TRY(check_arguments(r, rank_, ranks_));
   chosen_operation op;
   if (is_reduction(r.what)) XYL_TRY(operations_.choose(r, ranks_, op));
   memory_kind kind = memory_kind::host;
@@ -49,9 +62,28 @@ result communicator::keep_operation(request& r) {
   return {};
 }
 
-void communicator::begin_host_call(const request& r, int operation) {
-  host_call_.record = record_of(r, operation, false);
-  host_call_.fingerprint = fingerprint(host_call_.record);
+// Calls are often like the one before.
+void communicator::begin_host_call(const call_record& record) {
+  host_call_.record = record;
+  if (std::memcmp(&record, &fingerprinted_, sizeof record) != 0) {
+    fingerprinted_ = record;
+    fingerprint_ = fingerprint(record);
+  }
+  host_call_.fingerprint = fingerprint_ ^ one_way_history_;
+}
+
+bool communicator::goes_one_way(collective what, std::uint64_t bytes) const {
+  return has_root(what) && bytes <= selection_.one_way_bytes && bytes <= host_call_.map.one_way_capacity();
+}
+
+template <class F>
+result communicator::go_one_way(F run) {
+  // Whoever is not told now that the calls differ is told by the next call.
+  one_way_history_ = mix64(host_call_.fingerprint);
+  is_one_way_ = true;
+  const bool good = run();
+  is_one_way_ = false;
+  return good ? result() : leave_host_call();
 }
 
 // Scales pieces of this rank's input into memory that no peer looks at.
@@ -73,8 +105,21 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
   const host_reduction ranged{element_bytes, reductions_->function[t][o], op.divisor};
   const std::uint64_t bytes = r.count * element_bytes;
   if (const auto form = pull_form_for(c.record, bytes); form && !op.scale) return pull_on_host(*form, r, &ranged);
+  const default_arithmetic whatever_the_caller_has_set;
+  if (goes_one_way(r.what, bytes)) {
+    c.count = r.count;
+    c.input = static_cast<const std::byte*>(r.send);
+    c.output = static_cast<std::byte*>(r.recv);
+    if (op.scale && c.count > 0) c.input = scaled(op, c.input, 0, 1, c.count);
+    return go_one_way([&] { return one_way_reduce(*space_, c, ranged, r.root); });
+  }
   const bool scatters = r.what == collective::reduce_scatter;
   algorithm how = selection_.choose(selection_.host, bytes);
+  if (r.what == collective::all_reduce && how == algorithm::one_shot && !op.scale && bytes > 0 &&
+      bytes <= layout::inline_bytes()) {
+    inline_ = {host_inline_function(t, o), c.record, fingerprint_, element_bytes, op.divisor};
+    return all_reduce_inline(r);
+  }
   // A tiny contribution travels beside its header; packets are for everybody's result, rings too.
   if (r.what != collective::all_reduce && (scatters || how != algorithm::two_shot)) how = algorithm::one_shot;
   std::uint64_t step = chunk_elements(how, c.map, selection_.host.chunk_bytes, element_bytes);
@@ -83,7 +128,6 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
     step = std::min(step, c.map.scratch_bytes() / static_cast<unsigned>(pieces) / 16 * 16 / element_bytes);
   const std::uint64_t stride = scatters ? bytes : 0;
 
-  const default_arithmetic whatever_the_caller_has_set;
   std::uint64_t done = 0;
   do {
     c.count = std::min<std::uint64_t>(step, r.count - done);
@@ -121,12 +165,25 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
   return {};
 }
 
+result communicator::all_reduce_inline(const request& r) {
+  host_call& c = host_call_;
+  c.count = r.count;
+  c.input = static_cast<const std::byte*>(r.send);
+  c.output = static_cast<std::byte*>(r.recv);
+  return inline_.run(*space_, c, inline_.divisor) ? result() : leave_host_call();
+}
+
 result communicator::move_host(const request& r) {
   host_call& c = host_call_;
   begin_host_call(r, 0);
   const unsigned element_bytes = facts_of(r.type)->bytes;
   if (const auto form = pull_form_for(c.record, r.count * element_bytes)) return pull_on_host(*form, r, nullptr);
   movement m = movement_of(r, r.count * element_bytes);
+  if (goes_one_way(r.what, m.bytes)) {
+    c.input = static_cast<const std::byte*>(r.send);
+    c.output = static_cast<std::byte*>(r.recv);
+    return go_one_way([&] { return one_way_move(*space_, c, m); });
+  }
   const bool one_way = m.from != movement::everyone || m.to != movement::everyone;
   if (m.bytes >= (one_way ? selection_.one_way_single_copy_bytes : selection_.single_copy_bytes))
     return move_host_directly(r, m);

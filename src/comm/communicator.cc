@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "comm/explain.hpp"
 #include "comm/retirement.hpp"
+#include "proto/one_way.hpp"
 
 namespace xyl {
 
@@ -24,6 +25,9 @@ constexpr std::uint64_t host_bulk_bytes = 4 << 20;
 constexpr std::uint64_t host_message_bytes = 4 << 20;
 constexpr std::uint32_t host_ring_slots = 32;
 constexpr std::uint64_t host_ring_bytes = host_ring_slots * ((16 << 10) + layout::header_bytes);
+// Small messages on their way from each of the ranks; of 4 KB up to 7 ranks, of 112 bytes where they are many.
+constexpr std::uint32_t host_one_way_slots = 32;
+constexpr std::uint64_t host_one_way_bytes = 1 << 20;
 // See layout::place(): twice a first-level cache.
 constexpr std::uint64_t host_spread_bytes = 96 << 10;
 // Polls before yielding where ranks outnumber processors.
@@ -52,7 +56,8 @@ result communicator::create(int ranks, int rank, const allgather_function& excha
   std::unique_ptr<communicator> c(new communicator(ranks, rank, p));
   layout map = control_board::behind(
       layout::make(static_cast<std::uint32_t>(ranks), 1, host_packet_bytes, host_bulk_bytes,
-                   std::min(host_message_bytes, static_cast<unsigned>(ranks) * host_ring_bytes), host_ring_slots));
+                   std::min(host_message_bytes, static_cast<unsigned>(ranks) * host_ring_bytes), host_ring_slots)
+          .with_one_way(host_one_way_slots, host_one_way_bytes, selection::most_one_way_bytes));
   map.spread = host_spread_bytes;
   // A rank that waits for the answer of a stopped one must be back, to name it, before others give up on itself.
   peer_ways ways;
@@ -110,6 +115,7 @@ result communicator::connect_host(const layout& map) {
       std::move(controls), rank_, limits, [this](int peer) { return peers_->departed(peer); },
       [this](const host_wait::subject& what, std::int64_t waited_ns) { warn_of_wait(what, waited_ns); });
   waits_->describe_calls_by(host_call_.record);
+  waits_->ask_about_calls([this](const host_wait::subject& what) { return has_called_another(what); });
   reductions_ = &choose_host_reductions(parameters_.host_instructions);
   rows_ = &choose_host_rows(parameters_.host_instructions);
   space_ = std::make_unique<host_space>(*waits_, own);
@@ -156,6 +162,22 @@ call_record communicator::record_of(const request& r, int operation, bool device
   record.selection = selection_hash_;
   find_places(r, record);
   return record;
+}
+
+// A peer that waits for another call of this rank would wait for ever, if this one waits for it. Whatever a peer did
+// in calls before is seen by who sees that it has begun this.
+bool communicator::has_called_another(const host_wait::subject& what) const {
+  const epoch_t own = next_epoch(own_control().call.epoch);
+  if (what.whom.what == phase::control || what.epoch != own) return false;  // pairs of ranks are elsewhere
+  const auto peer = static_cast<unsigned>(what.whom.peer);
+  const layout& map = host_call_.map;
+  if (is_one_way_)
+    return host_space::arrived(at<const line>(host_call_, rank_, map.header_line(map.slot(own), peer, 0)),
+                               packet_epoch(own));
+  const std::uint64_t number = next_one_way(host_call_, what.whom.peer);
+  return map.one_way_slots != 0 &&
+         host_space::arrived(at<const line>(host_call_, rank_, map.one_way_offset(peer, number)),
+                             static_cast<std::uint32_t>(number));
 }
 
 result communicator::explain(const call_record& mine) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/call_lock.hpp"
 #include "base/parameters.hpp"
 #include "comm/control_allgather.hpp"
 #include "comm/fused_shape.hpp"
@@ -103,7 +104,7 @@ class communicator {
         hosts_(static_cast<std::size_t>(ranks)),
         reading_(ranks) {}
 
-  control_block& own_control() { return *reinterpret_cast<control_block*>(peers_->workspace(rank_)); }
+  control_block& own_control() const { return *reinterpret_cast<control_block*>(peers_->workspace(rank_)); }
   result choose_polls();
   result connect_host(const layout& map);
   result connect_device(std::optional<int> wanted);
@@ -140,7 +141,15 @@ class communicator {
   template <int Capacity>
   void point_at_windows(pull_call<Capacity>& c, const request& r, std::uint64_t done) const;
 
-  void begin_host_call(const request& r, int operation);
+  void begin_host_call(const request& r, int operation) { begin_host_call(record_of(r, operation, false)); }
+  void begin_host_call(const call_record& record);
+  // Allreduces that travel beside their headers, and are often like the one before.
+  result all_reduce_inline(const request& r);
+  bool goes_one_way(collective what, std::uint64_t bytes) const;
+  // Runs what goes one way.
+  template <class F>
+  result go_one_way(F run);
+  bool has_called_another(const host_wait::subject& what) const;
   result pull_on_host(pull_form form, const request& r, const host_reduction* ranged);
   result pull_on_device(pull_form form, const request& r, const call_record& record);
   result reduce_host(const request& r, const chosen_operation& op);
@@ -203,6 +212,24 @@ class communicator {
   const host_reductions* reductions_ = nullptr;
   const host_rows* rows_ = nullptr;
   pull_call<host_capacity> host_call_;
+  struct {
+    packet_function run = nullptr;  // null: there was none
+    call_record record;
+    std::uint64_t fingerprint;
+    unsigned element_bytes;
+    std::uint32_t divisor;
+
+    bool is_like(const request& r) const {
+      const auto bits = reinterpret_cast<std::uintptr_t>(r.send) | reinterpret_cast<std::uintptr_t>(r.recv);
+      return run != nullptr && r.what == collective::all_reduce && r.count == record.count && r.type == record.type &&
+             r.op == record.operation && !r.scale && r.send != nullptr && r.recv != nullptr &&
+             (bits & (element_bytes - 1)) == 0;
+    }
+  } inline_;
+  call_record fingerprinted_;  // the last record that was mixed, and what came out
+  std::uint64_t fingerprint_ = fingerprint(call_record());
+  std::uint64_t one_way_history_ = 0;   // of the fingerprints of all calls that went one way
+  bool is_one_way_ = false;             // the current call does
 
   int device_number_ = -1;
   bool on_one_gpu_ = false;  // all ranks' devices are the same
@@ -215,7 +242,7 @@ class communicator {
   fused_limits fused_limits_;  // of all ranks' devices
   sync_decision sync_;         // how they synchronise
 
-  std::mutex lock_;
+  call_lock lock_;
   window_table windows_;
   mutable std::mutex windows_guard_;  // of changes to windows_, which are made under lock_ too
   std::uint64_t calls_ = 0;

@@ -91,8 +91,7 @@ result communicator::does_not_fit(const fused_request& r) const {
 result communicator::fused_host(fused_request& r) {
   host_call& c = host_call_;
   fused_work& w = r.work;
-  c.record = record_of(r, false);
-  c.fingerprint = fingerprint(c.record);
+  begin_host_call(record_of(r, false));
   fused_form form = fused_form_for(r, selection_.host);
   // Hosts have no packets: see host_fused.
   if (form == fused_form::packet) form = fused_form::one_shot;

@@ -37,10 +37,10 @@ result communicator::split(int color, int key, const interruption* stop, std::un
   out.reset();
   const std::lock_guard guard(lock_);
   ++calls_;
-  host_call_.record = {};
-  host_call_.record.what = collective::split;
-  host_call_.record.selection = selection_hash_;
-  host_call_.fingerprint = fingerprint(host_call_.record);
+  call_record record;
+  record.what = collective::split;
+  record.selection = selection_hash_;
+  begin_host_call(record);
   // First as every call: that the others have called something else is found before anybody waits for a board.
   if (!xyl::barrier(*space_, host_call_)) return leave_host_call();
 

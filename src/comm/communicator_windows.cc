@@ -61,11 +61,11 @@ int length_of(const report& r) { return static_cast<int>(::strnlen(r.text, sizeo
 // First as every call: that the others have called something else is found before anybody waits for a board.
 result communicator::meet_for_window(collective what, std::uint64_t number) {
   ++calls_;
-  host_call_.record = {};
-  host_call_.record.what = what;
-  host_call_.record.count = number;
-  host_call_.record.selection = selection_hash_;
-  host_call_.fingerprint = fingerprint(host_call_.record);
+  call_record record;
+  record.what = what;
+  record.count = number;
+  record.selection = selection_hash_;
+  begin_host_call(record);
   return xyl::barrier(*space_, host_call_) ? result() : leave_host_call();
 }
 

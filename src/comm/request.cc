@@ -60,8 +60,9 @@ result check_arguments(const request& r, int rank, int ranks) {
                  is_transfer(r.what) ? "peer" : "root", r.root, ranks - 1);
   if (is_transfer(r.what) && r.root == rank)
     return error(xylInvalidUsage, "%s: peer %d is this rank itself", name, r.root);
-  // Some buffers hold a piece for every rank.
-  if (r.count > PTRDIFF_MAX / facts->bytes / static_cast<unsigned>(ranks))
+  // Some buffers hold a piece for every rank. (Two divisions would be a tenth of a small call.)
+  constexpr std::size_t surely_fits = std::size_t{1} << 32;
+  if (r.count > surely_fits && r.count > PTRDIFF_MAX / facts->bytes / static_cast<unsigned>(ranks))
     return error(xylInvalidArgument, "%s: %zu elements of %u bytes exceed the address space (negative count?)",
                  name, r.count, facts->bytes);
   if (r.count == 0) return {};

@@ -82,6 +82,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
     s.single_copy_bytes = always ? 64 << 10 : 1 << 20;
     s.one_way_single_copy_bytes = always ? 64 << 10 : 8 << 20;
   }
+  s.one_way_bytes = ranks > 1 && !p.forced_algorithm ? most_one_way_bytes : 0;
   // Measured with rows of 14 KB, several ranks on one GPU: a second launch costs 2.4 us and more, but the first is
   // as fast as the bare allreduce, which the forms in one step are only while a block or two have each row. Between
   // two ranks one-shot is faster than either (32 rows 6.6 us, in two steps 8.6) while each row has a block.

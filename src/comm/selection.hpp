@@ -21,6 +21,7 @@ namespace xyl {
 struct selection {
   static constexpr std::uint32_t automatic = 255;
   static constexpr std::uint32_t most_ranges = 16;
+  static constexpr std::uint64_t most_one_way_bytes = 4096;
 
   // Who says where the algorithms change. defaults: measured where the library is made; cache: measured on this
   // machine; model: the plan's predicted times; staged: estimated for GPUs that meet in host memory.
@@ -59,6 +60,8 @@ struct selection {
   // everyone to everyone, and where one rank sends or receives.
   std::uint64_t single_copy_bytes;
   std::uint64_t one_way_single_copy_bytes;
+  // Host: of broadcast, gather, scatter and reduce, pieces of at most so many bytes are as in proto/one_way.hpp.
+  std::uint64_t one_way_bytes;
   // Device: allreduces of at least so many bytes are moved by copy engines, and other collectives in which a rank
   // sends or gets as many.
   std::uint64_t copy_engine_bytes;

@@ -13,6 +13,8 @@ using host_call = call<host_capacity>;
 using packet_function = bool (*)(host_space&, const host_call&, std::uint32_t divisor);
 
 // One-shot or two-shot. By dense indices of dispatch.hpp; nullptr for a bitwise operation on a floating-point type.
+// The same of messages that travel beside their headers, for the same reason: one-shot.
+packet_function host_inline_function(int type_index, int operation_index);
 packet_function host_packet_function(bool two_shot, int type_index, int operation_index);
 
 }  // namespace xyl

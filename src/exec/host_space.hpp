@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "exec/host_hints.hpp"
 #include "exec/host_wait.hpp"
 #include "os/process_memory.hpp"
 #include "proto/space.hpp"
@@ -38,6 +39,8 @@ class host_space {
     epoch_ = poison::epoch_of_pairs(next_epoch(control_.call.epoch));
     return !waits_.out_of_service(epoch_);
   }
+  // Between the calls with epochs: that of the next one, which is not begun.
+  bool begin_one_way() { return begin(); }
   epoch_t epoch() const { return epoch_; }
   void leave() { control_.call.epoch = epoch_; }
 
@@ -101,6 +104,11 @@ class host_space {
     }
     return true;
   }
+
+  static void will_write(const void* there) { fetch_for_writing(there); }
+  static void will_read(const void* there) { fetch_for_reading(there); }
+  static void has_written(const void* there) { move_towards_others(there); }
+  static void let_go() { let_lines_leave(); }
 
   void refuse(waiting w, std::uint64_t wanted, std::uint64_t seen) {
     waits_.give_up(xylInvalidUsage, {w, wanted, epoch_}, seen);

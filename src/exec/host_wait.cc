@@ -81,6 +81,12 @@ bool host_wait::until_slowly(const ready_function& ready, const subject& what, c
       give_up(xylRemoteError, what, seen);
       return false;
     }
+    if (waited >= yielding_ns && has_called_another_ && has_called_another_(what)) {
+      // Likewise: all that it did before is there by now.
+      if (ready()) return true;
+      give_up(xylInvalidUsage, what, seen);
+      return false;
+    }
     if (!warned && waited >= limits_.warning_ns) {
       warned = true;
       if (warn_) warn_(what, waited);

@@ -35,6 +35,9 @@ class host_wait {
   };
   // A peer that has left for good will never arrive; asked now and then.
   using has_left = std::function<bool(int rank)>;
+  // Whether the peer is known to be in a call after which what is waited for will not come, or to have left that
+  // call; asked now and then.
+  using has_called_another = std::function<bool(const subject&)>;
   // One line for a person, after warning_ns.
   using warn = std::function<void(const subject&, std::int64_t waited_ns)>;
 
@@ -45,6 +48,8 @@ class host_wait {
         limits_(limits),
         has_left_(std::move(left)),
         warn_(std::move(warning)) {}
+
+  void ask_about_calls(has_called_another asked) { has_called_another_ = std::move(asked); }
 
   // The call that give-up records describe.
   void describe_calls_by(const call_record& record) { record_ = &record; }
@@ -81,6 +86,7 @@ class host_wait {
   int rank_;
   wait_limits limits_;
   has_left has_left_;
+  has_called_another has_called_another_;
   warn warn_;
   const call_record* record_ = nullptr;
 };

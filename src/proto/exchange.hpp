@@ -13,12 +13,12 @@ namespace xyl {
 
 // Where the piece of rank p lies in the workspace that holds it.
 template <class S, class Call>
-XYL_FN std::uint64_t piece_offset(const S& s, const Call& c, int p, std::uint64_t bytes) {
-  const unsigned slot = c.map.slot(s.epoch());
+XYL_FN std::uint64_t piece_offset(const S&, const Call& c, epoch_t e, int p, std::uint64_t bytes) {
+  const unsigned slot = c.map.slot(e);
   const std::uint64_t region = c.map.bulk_offset(slot, static_cast<unsigned>(p));
   if constexpr (is_single_lane<S>)
     return bytes <= c.map.inline_bytes() ? c.map.inline_offset(slot, static_cast<unsigned>(p))
-                                         : region + c.map.place_widely(s.epoch(), bytes);
+                                         : region + c.map.place_widely(e, bytes);
   else
     return region;
 }
@@ -32,8 +32,9 @@ XYL_FN bool exchange_block(S& s, const Call& c, const movement& m, bool pull) {
   const range part = part_of_block(s, units);
   const unsigned in_grain = grain_of(c.input, m.input_stride), out_grain = grain_of(c.output, m.output_stride);
   // What fits beside the header comes with it.
-  if constexpr (is_single_lane<S>) pull = pull && m.bytes > c.map.inline_bytes();
-  const auto staged = [&](int p) { return piece_offset(s, c, p, units * 16) + part.begin * 16; };
+  if constexpr (is_single_lane<S>) pull = pull && m.bytes > hinted_bytes;
+  const auto staged = [&](int p) { return piece_offset(s, c, s.epoch(), p, units * 16) + part.begin * 16; };
+  const auto pushed = [&](epoch_t e) { return piece_offset(s, c, e, c.rank, units * 16); };
 
   if constexpr (!is_single_lane<S>) put_headers(s, c);
   if (m.sends(c.rank)) {
@@ -50,7 +51,7 @@ XYL_FN bool exchange_block(S& s, const Call& c, const movement& m, bool pull) {
       }
     }
   }
-  if (!exchange_first_phase(s, c, flag_family::exchange, phase::exchange)) return false;
+  if (!exchange_first_phase(s, c, flag_family::exchange, phase::exchange, pull ? 0 : units * 16, pushed)) return false;
   if (!m.receives(c.rank)) return true;
   for (int k = 0; k < c.ranks; ++k) {
     const int p = rank_after(c, k);

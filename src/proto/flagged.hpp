@@ -31,19 +31,24 @@ XYL_FN bool await_all(S& s, const Call& c, flag_family family, phase what) {
 
 // Sends what this block has pushed, and waits for the same of every peer; `family` is that of the first phase.
 // Where a launch is one lane, the header, put behind the data, is the flag at the same time: one line less to wait
-// for. (Such a space puts with release and gets with acquire order, see launch boundaries in space.hpp.)
-template <class S, class Call>
-XYL_FN bool exchange_first_phase(S& s, const Call& c, flag_family family, phase what) {
+// for. (Such a space puts with release and gets with acquire order, see launch boundaries in space.hpp.) bytes,
+// data: what was pushed to every peer, see meet().
+template <class S, class Call, class Data>
+XYL_FN bool exchange_first_phase(S& s, const Call& c, flag_family family, phase what, std::uint64_t bytes,
+                                 Data data) {
   sent(s);
   if constexpr (is_single_lane<S>) {
-    put_headers(s, c);
-    return check_headers(s, c);
+    return meet(s, c, bytes, data);
   } else {
     post_all(s, c, family);
     const bool good = s.all(check_headers(s, c) && await_all(s, c, family, what));
     received(s);
     return good;
   }
+}
+template <class S, class Call>
+XYL_FN bool exchange_first_phase(S& s, const Call& c, flag_family family, phase what) {
+  return exchange_first_phase(s, c, family, what, 0, [](epoch_t) { return 0; });
 }
 
 // Where in each region this call's bulk data begins.
@@ -57,11 +62,14 @@ XYL_FN std::uint64_t place_of(const S& s, const Call& c, std::uint64_t bytes) {
 
 // Where the one-shot message of rank p lies in its readers' workspaces.
 template <class S, class Call>
-XYL_FN std::uint64_t one_shot_offset(const S& s, const Call& c, int p, std::uint64_t bytes) {
-  const unsigned slot = c.map.slot(s.epoch());
+XYL_FN std::uint64_t one_shot_offset(const S&, const Call& c, epoch_t e, int p, std::uint64_t bytes) {
+  const unsigned slot = c.map.slot(e);
+  const std::uint64_t region = c.map.one_shot_offset(slot, static_cast<unsigned>(p));
   if constexpr (is_single_lane<S>)
-    if (bytes <= c.map.inline_bytes()) return c.map.inline_offset(slot, static_cast<unsigned>(p));
-  return c.map.one_shot_offset(slot, static_cast<unsigned>(p)) + place_of(s, c, bytes);
+    return bytes <= c.map.inline_bytes() ? c.map.inline_offset(slot, static_cast<unsigned>(p))
+                                         : region + c.map.place(e, bytes);
+  else
+    return region;
 }
 
 // One-shot: the whole message to every peer, then everything is reduced here.
@@ -70,11 +78,12 @@ XYL_FN bool one_shot_allreduce_block(S& s, const Call& c, const R& red) {
   const int ranks = R::ranks ? R::ranks : c.ranks;
   const std::uint64_t total = units_of(c.count, per_unit(red));
   const range mine = part_of_block(s, total);
-  const auto staged = [&](int p) { return one_shot_offset(s, c, p, total * 16) + mine.begin * 16; };
+  const auto staged = [&](int p) { return one_shot_offset(s, c, s.epoch(), p, total * 16) + mine.begin * 16; };
+  const auto pushed = [&](epoch_t e) { return one_shot_offset(s, c, e, c.rank, total * 16); };
 
   if constexpr (!is_single_lane<S>) put_headers(s, c);
   push_input(s, c, red, mine, staged(c.rank), 1, ranks - 1);
-  if (!exchange_first_phase(s, c, flag_family::one_shot, phase::one_shot)) return false;
+  if (!exchange_first_phase(s, c, flag_family::one_shot, phase::one_shot, total * 16, pushed)) return false;
   reduce_in_rank_order(s, c, red, mine, staged);
   return true;
 }

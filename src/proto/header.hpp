@@ -55,8 +55,27 @@ XYL_FN void put_headers(S& s, const Call& c) {
       continue;
     else if constexpr (Ordered)
       announce(s, at<line>(c, p, mine), c.fingerprint, packet_epoch(e));
-    else
+    else {
       s.put(at<line>(c, p, mine), c.fingerprint, packet_epoch(e));
+      has_written(s, at<line>(c, p, mine));
+    }
+}
+
+// Most ranks whose lines a rank takes hold of ahead.
+inline constexpr int most_hinted_ranks = 8;
+
+// Hints of a rank that has written `bytes` to workspace offset `to` of every peer, or soon will.
+template <class S, class Call>
+XYL_FN void has_written_to_all(S& s, const Call& c, std::uint64_t to, std::uint64_t bytes) {
+  if (c.ranks > most_hinted_ranks) return;
+  for (int p = 0; p < c.ranks; ++p)
+    if (p != c.rank) has_written_lines(s, at<std::byte>(c, p, to), bytes);
+}
+template <class S, class Call>
+XYL_FN void will_write_to_all(S& s, const Call& c, std::uint64_t to, std::uint64_t bytes) {
+  if (c.ranks > most_hinted_ranks) return;
+  for (int p = 0; p < c.ranks; ++p)
+    if (p != c.rank) will_write_lines(s, at<std::byte>(c, p, to), bytes);
 }
 
 // This lane's part of the check; the caller joins the lanes' verdicts with all(). The last lanes look first:
@@ -129,6 +148,33 @@ XYL_FN bool get_all_and_header(S& s, const Call& c, int source, const line* (&li
   }
 }
 
+// A call's headers from a single lane, for which the ranks meet: `bytes` of data were written to offset data(epoch) of
+// the peers, which may be beside the header. The next call is expected to be like this one.
+template <class S, class Call, class Data>
+XYL_FN bool meet(S& s, const Call& c, std::uint64_t bytes, Data data) {
+  const epoch_t e = s.epoch(), next = next_epoch(e);
+  const auto header = [&](epoch_t of) { return c.map.header_offset(c.map.slot(of), static_cast<unsigned>(c.rank)); };
+  // Data that lies in no line of the header's.
+  const auto behind = [&](epoch_t of, std::uint64_t& left) {
+    const std::uint64_t own_line = header(of) + hinted_line, to = data(of);
+    if (left > hinted_bytes) left = 0;  // a stream, of which processors take care themselves
+    if (to >= own_line || to < header(of)) return to;
+    left = to + left > own_line ? to + left - own_line : 0;
+    return own_line;
+  };
+  put_headers(s, c);
+  std::uint64_t left = bytes;
+  const std::uint64_t written = behind(e, left);
+  has_written_to_all(s, c, written, left);
+  let_go(s);
+  const bool good = check_headers(s, c);
+  left = bytes;
+  const std::uint64_t soon = behind(next, left);
+  will_write_to_all(s, c, header(next), sizeof(line));
+  will_write_to_all(s, c, soon, left);
+  return good;
+}
+
 // Headers alone: returns when every rank has come.
 template <class S, class Call>
 XYL_FN bool barrier(S& s, const Call& c) {
@@ -136,8 +182,13 @@ XYL_FN bool barrier(S& s, const Call& c) {
     s.leave();
     return false;
   }
-  put_headers(s, c);
-  const bool good = s.all(check_headers(s, c));
+  bool good;
+  if constexpr (is_single_lane<S>) {
+    good = meet(s, c, 0, [](epoch_t) { return 0; });
+  } else {
+    put_headers(s, c);
+    good = s.all(check_headers(s, c));
+  }
   s.leave();
   return good;
 }

@@ -18,6 +18,7 @@
 //
 //   [control][flags: family x source x block][pair counters][packets: slot x source][bulk: slot x source]
 //   [messages: source x block x slot of the pair][team lines: slot][self-tests][copies: one of four slots x source]
+//   [one-way rings: source x slot of the ring][their counters]
 #pragma once
 
 #include <cstddef>
@@ -57,6 +58,7 @@ enum class flag_family : int {
   pull_stage,      // or has its input in its workspace
   copied_share,    // of copied.hpp, in numbers of chunks,
   copied_result,   // and the same of results
+  one_way,         // of one_way.hpp, in numbers of messages: by who has taken them out
   header,          // no flag: room for a header of each block, see header_line()
   ring             // the last, since it takes twice the room
 };
@@ -182,6 +184,9 @@ struct layout {
   std::uint64_t team = 0;           // offset of the team lines
   std::uint64_t copy_stride = 0;    // bytes of one (slot, source) region that copy engines write; 0: there are none
   std::uint64_t copies = 0;         // offset of those regions, the last of all
+  std::uint32_t one_way_slots = 0;  // of each source's ring of one-way calls; 0: there are none
+  std::uint64_t one_way_stride = 0;  // bytes of such a slot
+  std::uint64_t one_way = 0;         // offset of those rings
   std::uint64_t bytes = 0;          // the whole workspace
 
   friend constexpr bool operator==(const layout&, const layout&) = default;
@@ -215,6 +220,17 @@ struct layout {
     if (blocks > 1) l.copies += l.trial_bytes();
     l.copy_stride = copy_bytes / copy_slots / ranks / 256 * 256;
     l.bytes = round_up(l.copies + copy_slots * ranks * l.copy_stride, 4096);
+    return l;
+  }
+
+  // The same with rings of one-way calls behind it. budget: bytes of all of them; most: payload of a slot.
+  constexpr layout with_one_way(std::uint32_t slots, std::uint64_t budget, std::uint64_t most) const {
+    layout l = *this;
+    const std::uint64_t room = budget / ranks / slots / 128 * 128, wanted = round_up(one_way_data(most) + most, 128);
+    l.one_way_slots = slots;
+    l.one_way_stride = room < header_bytes ? header_bytes : room < wanted ? room : wanted;
+    l.one_way = bytes;
+    l.bytes = round_up(l.one_way_counter(ranks, true), 4096);
     return l;
   }
 
@@ -286,6 +302,22 @@ struct layout {
   // Where the share of a source's chunk lies; half a stride behind it, the result of the source's own.
   XYL_FN constexpr std::uint64_t copied_offset(std::uint64_t chunk, unsigned source) const {
     return copies + (chunk % copy_slots * ranks + source) * copy_stride;
+  }
+  // The header of a one-way message in the receiver's workspace, how far behind it the payload lies (with the header
+  // in one line, or two, where it fits), and the most that there is room for.
+  XYL_FN constexpr std::uint64_t one_way_offset(unsigned source, std::uint64_t number) const {
+    return one_way + (std::uint64_t{source} * one_way_slots + number % one_way_slots) * one_way_stride;
+  }
+  static XYL_FN constexpr std::uint64_t one_way_data(std::uint64_t payload) {
+    return payload <= inline_bytes() ? sizeof(line) : 64;
+  }
+  constexpr std::uint64_t one_way_capacity() const {
+    return one_way_slots == 0 ? 0 : one_way_stride < 2 * header_bytes ? inline_bytes() : one_way_stride - 64;
+  }
+  // The number of the last message that this rank has sent to a peer, or got from it; the owner's alone.
+  XYL_FN constexpr std::uint64_t one_way_counter(unsigned peer, bool received) const {
+    return one_way + (std::uint64_t{ranks} * one_way_slots * one_way_stride) +
+           sizeof(std::uint64_t) * ((received ? ranks : 0u) + peer);
   }
   // Room for what only this rank reads: the ring of messages from itself, which nobody sends.
   XYL_FN constexpr std::uint64_t scratch_offset(unsigned rank) const { return message_offset(rank, 0, 0); }

@@ -47,7 +47,7 @@ XYL_FN bool direct_reduce_block(S& s, const Call& c, const R& red, const reduce_
   const int ranks = R::ranks ? R::ranks : c.ranks;
   const std::uint64_t total = units_of(c.count, per_unit(red));
   const range mine = part_of_block(s, total);
-  const auto staged = [&](int p) { return piece_offset(s, c, p, total * 16) + mine.begin * 16; };
+  const auto staged = [&](int p) { return piece_offset(s, c, s.epoch(), p, total * 16) + mine.begin * 16; };
   const auto for_rank = [&](int p) {
     return call_view<Call>(c, c.input + target.input_stride * static_cast<unsigned>(p), c.output);
   };
@@ -58,7 +58,8 @@ XYL_FN bool direct_reduce_block(S& s, const Call& c, const R& red, const reduce_
     const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
     if (target.receives(p)) push_input(s, for_rank(p), red, mine, staged(c.rank), k, k);
   }
-  if (!exchange_first_phase(s, c, flag_family::direct_reduce, phase::contribution)) return false;
+  const auto pushed = [&](epoch_t e) { return piece_offset(s, c, e, c.rank, total * 16); };
+  if (!exchange_first_phase(s, c, flag_family::direct_reduce, phase::contribution, total * 16, pushed)) return false;
   if (target.receives(c.rank)) reduce_in_rank_order(s, for_rank(c.rank), red, mine, staged);
   return true;
 }

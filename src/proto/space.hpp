@@ -32,6 +32,9 @@
 //   a
 //                      header that is put behind data is the data's flag as well
 //   copy(to, from, n)  n bytes, for reductions over whole ranges (ranged_reduction in bulk.hpp)
+//   will_write(p), will_read(p), has_written(p), let_go()   hints: soon it will write to memory of a peer, or read
+//                      what a peer has written; a line for a peer is complete; and, before it looks for the answer
+//                      of who sends at the same time, a moment for what was sent to get away
 //   sent()             what this block sends first is on its way
 //   received()         something of the peers' blocks of this index has come: they run. Both are where a space may
 //   let
@@ -75,6 +78,8 @@ struct alignas(16) unit16 {
   std::uint32_t word[4];
 };
 
+inline constexpr std::uint64_t hinted_bytes = 4096, hinted_line = 64;
+
 // Says whether a space is one of single lanes.
 template <class S>
 inline constexpr bool is_single_lane = requires {
@@ -101,6 +106,39 @@ XYL_FN bool last_out(S& s) {
     return true;
   else
     return s.last_out();
+}
+
+template <class S>
+XYL_FN void will_write(S& s, const void* there) {
+  if constexpr (requires { s.will_write(there); }) s.will_write(there);
+}
+template <class S>
+XYL_FN void will_read(S& s, const void* there) {
+  if constexpr (requires { s.will_read(there); }) s.will_read(there);
+}
+// The same of as many of those bytes' first lines as may be on their way together.
+template <class S>
+XYL_FN void will_write_lines(S& s, const std::byte* there, std::uint64_t bytes) {
+  if constexpr (requires { s.will_write(there); })
+    for (std::uint64_t at = 0; at < bytes && at < hinted_bytes; at += hinted_line) s.will_write(there + at);
+}
+template <class S>
+XYL_FN void will_read_lines(S& s, const std::byte* there, std::uint64_t bytes) {
+  if constexpr (requires { s.will_read(there); })
+    for (std::uint64_t at = 0; at < bytes && at < hinted_bytes; at += hinted_line) s.will_read(there + at);
+}
+template <class S>
+XYL_FN void has_written(S& s, const void* there) {
+  if constexpr (requires { s.has_written(there); }) s.has_written(there);
+}
+template <class S>
+XYL_FN void has_written_lines(S& s, const std::byte* there, std::uint64_t bytes) {
+  if constexpr (requires { s.has_written(there); })
+    for (std::uint64_t at = 0; at < bytes && at < hinted_bytes; at += hinted_line) s.has_written(there + at);
+}
+template <class S>
+XYL_FN void let_go(S& s) {
+  if constexpr (requires { s.let_go(); }) s.let_go();
 }
 
 template <class S>

@@ -24,7 +24,7 @@ TEST_P(host_collectives, bytes_of_every_form_in_any_order) {
   collective_machine<host_rank, host_call> machine(plan);
   std::mt19937 random(static_cast<unsigned>(plan.ranks));
   std::vector<collective_plan> calls;
-  for (const form how : {form::packet, form::direct, form::pull, form::spread, form::single_copy,
+  for (const form how : {form::packet, form::direct, form::pull, form::spread, form::single_copy, form::one_way,
                          form::direct_reduce, form::two_phase, form::shift})
     for (int what = static_cast<int>(collective::reduce); what <= static_cast<int>(collective::send); ++what)
       for (const std::uint64_t count :

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "proto/exchange_packet.hpp"
+#include "proto/one_way.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/single_copy.hpp"
 #include "proto/thread_machine.hpp"
@@ -12,8 +13,8 @@
 
 namespace xyl::test {
 
-enum class form { packet, direct, pull, spread, single_copy, packet_reduce, direct_reduce, two_phase, shift };
-inline constexpr const char* form_names[] = {"packet",        "direct",        "pull",      "spread", "single_copy",
+enum class form { packet, direct, pull, spread, single_copy, one_way, packet_reduce, direct_reduce, two_phase, shift };
+inline constexpr const char* form_names[] = {"packet",        "direct",        "pull",      "spread", "single_copy", "one_way",
                                              "packet_reduce", "direct_reduce", "two_phase", "shift"};
 
 struct collective_plan {
@@ -37,6 +38,9 @@ inline bool does(form how, collective what) {
     case form::direct:
     case form::single_copy:
       return what >= collective::broadcast && what != collective::reduce_scatter && what <= collective::scatter;
+    case form::one_way:
+      return what == collective::broadcast || what == collective::gather || what == collective::scatter ||
+             what == collective::reduce;
     case form::pull:
       return what == collective::broadcast || what == collective::all_gather;
     case form::spread:
@@ -57,6 +61,7 @@ inline std::uint64_t largest_piece(form how, const layout& map, std::uint64_t el
   std::uint64_t bytes = map.bulk_stride;
   if (how == form::packet || how == form::packet_reduce) bytes = map.packet_capacity();
   if (how == form::single_copy) bytes = 3 * map.bulk_stride + 7;
+  if (how == form::one_way) bytes = map.one_way_capacity();
   if (how == form::spread) bytes = map.bulk_stride * (map.ranks - 1);
   if (how == form::two_phase) bytes = map.bulk_stride / 32 * 16 * map.ranks;
   if (how == form::shift) bytes = 9 * map.pair_chunk + 5;
@@ -71,7 +76,8 @@ class collective_machine {
       : plan_(plan),
         map_(layout::make(static_cast<unsigned>(plan.ranks), plan.blocks,
                           plan.packet_bytes_per_rank * static_cast<unsigned>(plan.ranks),
-                          plan.bulk_bytes_per_rank * static_cast<unsigned>(plan.ranks))) {
+                          plan.bulk_bytes_per_rank * static_cast<unsigned>(plan.ranks))
+                 .with_one_way(4, 1 << 20, 2560)) {
     map_.spread = plan.spread;
     std::vector<std::byte*> workspaces;
     for (int r = 0; r < plan.ranks; ++r) {
@@ -220,7 +226,7 @@ class collective_machine {
     Space s(rank(r), block, plan.blocks, lane,
             mix64(plan_.seed + ((i * 8 + static_cast<unsigned>(r)) * 8 + block) * 8 + lane));
     if (plan.how == form::shift) return run_shift(s, c, plan, piece, block);
-    if (plan.how >= form::packet_reduce) return run_reduce(s, c, plan, piece);
+    if (plan.how >= form::packet_reduce || plan.what == collective::reduce) return run_reduce(s, c, plan, piece);
     movement m;
     m.bytes = piece;
     if (plan.what == collective::all_to_all || plan.what == collective::scatter) m.input_stride = piece;
@@ -236,6 +242,8 @@ class collective_machine {
         return packet_exchange(s, c, m);
       case form::spread:
         return spread_broadcast(s, c, m);
+      case form::one_way:
+        return one_way_move(s, c, m);
       case form::single_copy: {
         if (block > 0) return true;
         const bool good = single_copy_exchange(s, c, m);
@@ -281,6 +289,7 @@ class collective_machine {
         if constexpr (
             requires { red.codec::per_word; } || requires { red.per_word; })
           if (plan.how == form::packet_reduce) return void(good = packet_reduce(s, c, red, target));
+        if (plan.how == form::one_way) return void(good = one_way_reduce(s, c, red, plan.root));
         good =
             plan.how == form::two_phase ? two_phase_reduce(s, c, red, plan.root) : direct_reduce(s, c, red, target);
       };
@@ -305,7 +314,7 @@ class collective_machine {
     const std::uint64_t piece = c.count * element_bytes(c.kind);
     std::vector<std::byte> bytes(buffers_of(r, i).out_bytes);
     if (bytes.empty()) return bytes;
-    if (c.how >= form::packet_reduce && c.how != form::shift) {
+    if (c.what == collective::reduce || c.what == collective::reduce_scatter) {
       with_kind(c.kind, [&]<class Kind>(Kind) {
         using T = typename Kind::element;
         const std::uint64_t first = c.what == collective::reduce_scatter ? static_cast<unsigned>(r) * c.count : 0;

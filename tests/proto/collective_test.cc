@@ -14,8 +14,9 @@ namespace xyl::test {
 namespace {
 
 constexpr form forms[] = {form::packet,        form::direct,      form::pull,
-                          form::spread,        form::single_copy, form::packet_reduce,
-                          form::direct_reduce, form::two_phase,   form::shift};
+                          form::spread,        form::single_copy, form::one_way,
+                          form::packet_reduce, form::direct_reduce, form::two_phase,
+                          form::shift};
 constexpr collective collectives[] = {collective::broadcast,      collective::all_gather, collective::all_to_all,
                                       collective::gather,         collective::scatter,    collective::reduce,
                                       collective::reduce_scatter, collective::send};
@@ -52,7 +53,7 @@ TEST_P(collectives_of, bytes_of_every_form_in_any_order) {
           // A send and a receive need a block each.
           if (how == form::shift && (p.blocks < 2 || p.ranks < 2)) continue;
           if (how == form::shift) c.blocks = p.blocks;
-          if (how == form::single_copy) c.blocks = 1;
+          if (how == form::single_copy || how == form::one_way) c.blocks = 1;
           c.distance = 1 + static_cast<int>(random() % static_cast<unsigned>(p.ranks - 1));
           c.in_place = random() % 2;
           c.shift = random() % 2 ? random() % 4 : 0;
@@ -68,7 +69,7 @@ TEST_P(collectives_of, bytes_of_every_form_in_any_order) {
 TEST_P(collectives_of, that_differ_touch_no_output) {
   for (const form how : forms)
     for (const collective what : collectives) {
-      if (!does(how, what) || how == form::shift) continue;
+      if (!does(how, what) || how == form::shift || how == form::one_way) continue;
       machine_plan p = plan(1);
       collective_machine<> machine(p);
       collective_plan c;
@@ -94,6 +95,51 @@ INSTANTIATE_TEST_SUITE_P(shapes, collectives_of,
                            return "ranks" + std::to_string(info.param.ranks) + "blocks" +
                                   std::to_string(info.param.blocks) + "lanes" + std::to_string(info.param.lanes);
                          });
+
+// Who gets something finds it before an output is touched; who only sends is told by poison.
+TEST_P(collectives_of, of_one_way_that_differ_are_found_by_who_gets_something) {
+  for (const collective what : {collective::gather, collective::reduce, collective::broadcast, collective::scatter}) {
+    const machine_plan p = plan(1);
+    collective_machine<> machine(p);
+    collective_plan c;
+    c.how = form::one_way;
+    c.what = what;
+    c.count = 20;
+    std::vector<collective_plan> calls(2, c);
+    // A sender differs from the root, or the root from all others.
+    calls[1].odd_rank = what == collective::gather || what == collective::reduce ? p.ranks - 1 : 0;
+    EXPECT_FALSE(machine.run(calls));
+    for (int r = 0; r < p.ranks; ++r) {
+      const bool gets_all = (what == collective::gather || what == collective::reduce) ? r == 0 : r != 0;
+      if (gets_all) EXPECT_TRUE(machine.output(r, 1).untouched()) << static_cast<int>(what) << " rank " << r;
+      EXPECT_EQ(poison::code(machine.rank(r).control(r).poisoned.word), xylInvalidUsage);
+    }
+  }
+}
+
+// Nobody meets in between: the sender is up to a ring ahead. 2^32 messages later tags wrap, numbers do not.
+TEST_P(collectives_of, one_way_go_on_for_many_times_their_ring_and_across_the_wrap_of_their_tags) {
+  const machine_plan p = plan(2);
+  collective_machine<> machine(p);
+  const std::uint64_t before = 0xfffffff8ull;
+  for (int r = 0; r < p.ranks; ++r)
+    for (unsigned peer = 0; peer < static_cast<unsigned>(p.ranks); ++peer) {
+      std::byte* const mine = machine.rank(r).workspaces[static_cast<unsigned>(r)];
+      *reinterpret_cast<std::uint64_t*>(mine + machine.map().one_way_counter(peer, false)) = before;
+      *reinterpret_cast<std::uint64_t*>(mine + machine.map().one_way_counter(peer, true)) = before;
+      reinterpret_cast<flag*>(mine + machine.map().flag_offset(flag_family::one_way, peer, 0))->epoch = before;
+    }
+  std::vector<collective_plan> calls;
+  for (unsigned i = 0; i < 40; ++i) {
+    collective_plan c;
+    c.how = form::one_way;
+    c.what = i % 4 == 3 ? collective::scatter : collective::broadcast;
+    c.count = 1 + i * 7;
+    calls.push_back(c);
+  }
+  ASSERT_TRUE(machine.run(calls));
+  EXPECT_EQ(machine.check(), "");
+}
 
 // The receiver finds it; its output stays as it was, and both are out of service.
 TEST(transfers, that_differ_are_found_by_the_receiver) {

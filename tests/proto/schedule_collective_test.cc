@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "proto/exchange_packet.hpp"
+#include "proto/one_way.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/schedule_world.hpp"
 #include "proto/transfer.hpp"
@@ -94,6 +95,16 @@ TEST(schedule_of_collectives, exchanges) {
   }
   expect_clean(2, 2, all_gather("pushed", false, false, 2), 1);
   expect_clean(2, 2, all_gather("pulled", false, true, 2), 1);
+}
+
+TEST(schedule_of_collectives, one_way_messages_of_more_than_the_ring_holds) {
+  const small_case c = {"one way",
+                        [](schedule_space& s, small_call& call, int) {
+                          return one_way_move(s, call, of(collective::broadcast, 12, 0));
+                        },
+                        3, 3, [](int, int, std::size_t i) { return given(0, i); }};
+  expect_clean(2, 1, c, 5);
+  expect_clean(2, 2, c, 1);
 }
 
 TEST(schedule_of_collectives, broadcast_in_two_phases) {

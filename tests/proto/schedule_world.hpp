@@ -22,6 +22,7 @@ class world {
     map_.bulk = map_.packets + 2 * map_.ranks * map_.packet_stride;
     map_.messages = map_.bulk + 2 * map_.ranks * map_.bulk_stride;
     map_.bytes = map_.messages + map_.ranks * map_.pair_slots * (layout::header_bytes + map_.pair_chunk);
+    map_ = map_.with_one_way(2, 1, 1);
     std::vector<std::byte*> workspaces;
     for (int r = 0; r < ranks; ++r) {
       memory_.emplace_back(map_.bytes / sizeof(flag));
