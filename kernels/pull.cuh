@@ -14,8 +14,11 @@
 
 namespace xyl {
 
-// Two blocks of so many to a multiprocessor: 96 registers to a lane, with which none spills on any SM.
-inline constexpr unsigned pull_lanes = 320;
+// Two blocks of so many to a multiprocessor: the more lanes, the more loads are on their way (320 instead of 512
+// cost 4 ranks a fifth), and the fewer registers each has. With these none spills.
+constexpr unsigned pull_lanes(int ranks, std::size_t element_bytes) {
+  return element_bytes == 1 ? 320 : ranks == 2 ? 448 : 512;
+}
 
 // A kernel's arguments as the protocols' call.
 template <int Capacity>
@@ -35,7 +38,7 @@ struct pull_view : call_view<call<Capacity>> {
 
 // Where nothing is registered, inputs go through workspaces.
 template <class T, int Ranks, bool Staged>
-__global__ void __launch_bounds__(pull_lanes, 2)
+__global__ void __launch_bounds__(pull_lanes(Ranks, sizeof(T)), 2)
     pull_reduce_kernel(const __grid_constant__ pull_arguments<argument_capacity(Ranks)> given) {
   cuda_space space(given);
   const pull_view what(given);
@@ -54,7 +57,7 @@ __global__ void __launch_bounds__(pull_lanes, 2)
 
 template <class T, int Ranks, bool Staged>
 kernel pull_handle() {
-  return {reinterpret_cast<const void*>(pull_reduce_kernel<T, Ranks, Staged>), pull_lanes,
+  return {reinterpret_cast<const void*>(pull_reduce_kernel<T, Ranks, Staged>), pull_lanes(Ranks, sizeof(T)),
           argument_capacity(Ranks)};
 }
 

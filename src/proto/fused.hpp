@@ -247,12 +247,14 @@ template <class F, class S, class Call>
 XYL_FN bool fused_two_shot_block(S& s, const Call& c, const fused_work& w, const F& f) {
   constexpr int E = 2 * F::per_word, J = pieces_of_lane<S, E>();
   const int ranks = F::ranks ? F::ranks : c.ranks;
-  const unsigned slot = c.map.slot(s.epoch());
   const row_team t = row_team::of(s, w, w.hidden / E);
   const std::uint64_t row_bytes = std::uint64_t{w.hidden} * F::element_bytes;
   const std::uint64_t wire_bytes = w.wire_row_bytes(F::element_bytes);
   const std::uint64_t place = place_of(s, c, w.rows * (row_bytes + wire_bytes));
-  const auto scattered = [&](int p) { return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + place; };
+  // Asked for behind join(): a space may know the epoch no sooner.
+  const auto scattered = [&](int p) {
+    return c.map.bulk_offset(c.map.slot(s.epoch()), static_cast<unsigned>(p)) + place;
+  };
   // The gathered rows lie behind the scattered ones: an owner may be a whole phase ahead of its peers.
   const auto gathered = [&](int p) { return scattered(p) + w.rows * row_bytes; };
   // Row k of rank p's share in this launch; false if the share has no such row.
