@@ -15,12 +15,9 @@ namespace xyl {
 template <class Protocol, class T, int Ranks>
 __global__ void __launch_bounds__(Protocol::lanes(Ranks), 2)
     all_reduce_kernel(const __grid_constant__ kernel_arguments<argument_capacity(Ranks)> given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
+  cuda_space space(given);
   if constexpr (Ranks == 0) {
-    const call_record& record = given.what.record;
-    const std::uint32_t divisor = record.operation == xylAvg ? static_cast<std::uint32_t>(given.what.ranks) : 1;
-    Protocol::run(space, given.what, any_reduction<T>{record.operation, divisor});
+    Protocol::run(space, given.what, any_reduction<T>(given.what.record, given.what.ranks));
   } else {
     Protocol::run(space, given.what, sum_of<T, Ranks>{});
   }

@@ -4,7 +4,7 @@
 // host fills it, see exec/device_side_cuda.cc.
 #pragma once
 
-#include "base/parameters.hpp"
+#include "base/launch_overlap.hpp"
 #include "proto/call.hpp"
 #include "proto/sync_path.hpp"
 

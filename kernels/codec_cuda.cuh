@@ -2,12 +2,10 @@
 //
 // Codecs that use the GPU's conversions where it has them for a type on every generation that we build for:
 // binary16 and bfloat16. Values equal those of portable_codec (a NaN may have other payload bits). Everything else
-// is portable.
+// is portable. The toolkit's headers for these types are not used: they take as long to compile as a kernel.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
+#include "kernels/cuda_space_machine.cuh"
 #include "proto/element.hpp"
 
 namespace xyl {
@@ -22,20 +20,11 @@ struct cuda_codec<float16> {
   static constexpr int per_word = 4;
 
   static __device__ __forceinline__ void decode(std::uint64_t word, float (&out)[4]) {
-    __half2 pair[2];
-    memcpy(pair, &word, sizeof word);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float2 value = __half22float2(pair[i]);
-      out[2 * i] = value.x;
-      out[2 * i + 1] = value.y;
-    }
+    machine::decode_f16x2(static_cast<std::uint32_t>(word), out[0], out[1]);
+    machine::decode_f16x2(static_cast<std::uint32_t>(word >> 32), out[2], out[3]);
   }
   static __device__ __forceinline__ std::uint64_t encode(const float (&in)[4]) {
-    const __half2 pair[2] = {__floats2half2_rn(in[0], in[1]), __floats2half2_rn(in[2], in[3])};
-    std::uint64_t word;
-    memcpy(&word, pair, sizeof word);
-    return word;
+    return machine::f16x2(in[0], in[1]) | std::uint64_t{machine::f16x2(in[2], in[3])} << 32;
   }
 };
 
@@ -55,10 +44,15 @@ struct cuda_codec<bfloat16> {
     }
   }
   static __device__ __forceinline__ std::uint64_t encode(const float (&in)[4]) {
-    const __nv_bfloat162 pair[2] = {__floats2bfloat162_rn(in[0], in[1]), __floats2bfloat162_rn(in[2], in[3])};
-    std::uint64_t word;
-    memcpy(&word, pair, sizeof word);
-    return word;
+    return pair(in[0], in[1]) | std::uint64_t{pair(in[2], in[3])} << 32;
+  }
+
+ private:
+  static __device__ __forceinline__ std::uint32_t pair(float low, float high) {
+    if constexpr (machine::converts_bf16)
+      return machine::bf16x2(low, high);
+    else
+      return bfloat16_format::encode(low) | bfloat16_format::encode(high) << 16;
   }
 };
 

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "exec/dispatch.hpp"
+#include "kernels/kernel_family.hpp"
+#include "proto/chosen_reduction.hpp"
 
 namespace xyl {
 namespace {
@@ -12,7 +14,7 @@ const std::array<reduce_families, element_types::size>& reduces() {
   static const auto all = [] {
     std::array<reduce_families, element_types::size> made;
     element_types::for_each([&](auto entry, int at) {
-      made[static_cast<std::size_t>(at)] = reduce_kernels<typename decltype(entry)::type>();
+      made[static_cast<std::size_t>(at)] = reduce_kernels<stand_in_of<typename decltype(entry)::type>>();
     });
     return made;
   }();
@@ -24,8 +26,6 @@ const move_kernels& moves() {
   return all;
 }
 
-int index_of_fixed(int ranks) { return ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : -1; }
-
 }  // namespace
 
 kernel choose_reduce_kernel(reduce_form form, xylDataType_t type, xylRedOp_t operation, int ranks) {
@@ -35,10 +35,7 @@ kernel choose_reduce_kernel(reduce_form form, xylDataType_t type, xylRedOp_t ope
   const kernel_family& family = form == reduce_form::packet   ? of_type.packet
                                 : form == reduce_form::direct ? of_type.direct
                                                               : of_type.two_phase;
-  const int fixed = index_of_fixed(ranks);
-  if (operation == xylSum && fixed >= 0 && family.fixed[static_cast<std::size_t>(fixed)].function)
-    return family.fixed[static_cast<std::size_t>(fixed)];
-  return family.any;
+  return choose_of(family, operation, ranks);
 }
 
 kernel choose_copied_kernel(xylDataType_t type) {
@@ -62,11 +59,8 @@ std::span<const kernel> all_collective_kernels() {
     std::vector<kernel> list(moves().packet.begin(), moves().packet.end());
     for (const kernel& k : {moves().exchange, moves().spread_broadcast, moves().transfer}) list.push_back(k);
     for (const reduce_families& of_type : reduces())
-      for (const kernel_family& family : {of_type.packet, of_type.direct, of_type.two_phase}) {
-        list.push_back(family.any);
-        for (const kernel& fixed : family.fixed)
-          if (fixed.function) list.push_back(fixed);
-      }
+      for (const kernel_family& family : {of_type.packet, of_type.direct, of_type.two_phase})
+        list_family(family, list);
     return list;
   }();
   return all;

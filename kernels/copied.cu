@@ -11,16 +11,14 @@ namespace {
 
 constexpr unsigned step_lanes = 64, deliver_lanes = 256;
 
-__global__ void __launch_bounds__(step_lanes) copy_step_kernel(const __grid_constant__ copy_arguments given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
+__global__ void __launch_bounds__(step_lanes, 1) copy_step_kernel(const __grid_constant__ copy_arguments given) {
+  cuda_space space(given);
   run_copy_step(space, given.what, given.step);
 }
 
 __global__ void __launch_bounds__(deliver_lanes)
     deliver_copied_kernel(const __grid_constant__ copy_arguments given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
+  cuda_space space(given);
   if (!space.begin_pair()) return;
   if (given.how.bytes != 0)
     deliver_moved(space, given.call(), given.how);

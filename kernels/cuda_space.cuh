@@ -15,8 +15,7 @@
 // only one lane of a block at a time looks there, every 20 us after the first 100.
 #pragma once
 
-#include "kernels/arguments.hpp"
-#include "kernels/cuda_space_machine.cuh"
+#include "kernels/cuda_space_faults.cuh"
 #include "proto/partition.hpp"
 #include "proto/space.hpp"
 #include "proto/turn.hpp"
@@ -24,109 +23,10 @@
 
 namespace xyl {
 
-// What the lanes of a block share; in shared memory.
-struct block_state {
-  unsigned is_last;                   // of last_out()
-  unsigned passed_on;                 // 1 once a lane took it upon itself to tell the host about poison
-  unsigned long long next_host_look;  // time from which host memory may be looked at again
-};
-
-// What happens when something is wrong. Never inlined: the way of a good call must stay short, since instructions
-// that are jumped over have to be fetched too.
-template <int Capacity>
-struct wrong {
-  const kernel_arguments<Capacity>& given;
-  block_state& state;
-  epoch_t epoch;
-
-  static constexpr std::uint64_t over = ~0ull;
-  static constexpr std::uint64_t before_first_host_look_ns = 100'000, between_host_looks_ns = 20'000;
-
-  __device__ __forceinline__ control_block& control(int rank) const {
-    return *reinterpret_cast<control_block*>(given.what.workspace[rank]);
-  }
-  __device__ __forceinline__ control_block& control() const { return control(given.what.rank); }
-  // The turn and the recorder are in this one, and what is known here of poison: a launch begins with it.
-  __device__ __forceinline__ control_block& own() const {
-    return *reinterpret_cast<control_block*>(given.what.own);
-  }
-
-  // A wait goes on since `since` (0: this is its first look). Returns since when, or `over` if it has to stop.
-  static __device__ __noinline__ std::uint64_t look(const wrong self, std::uint64_t since, waiting w,
-                                                    std::uint64_t wanted, std::uint64_t seen) {
-    const std::uint64_t poisoned = machine::load_relaxed(&self.control().poisoned.word);
-    if (poison::concerns(poisoned, self.epoch, true)) {
-      pass_on(self, poisoned);
-      return over;
-    }
-    const std::uint64_t now = machine::time_ns();
-    if (since == 0) since = now;
-    if (now - since < before_first_host_look_ns) return since;
-    // Whoever advances the time looks: any lane may be the only one of its block that waits.
-    const unsigned long long due = *static_cast<volatile unsigned long long*>(&self.state.next_host_look);
-    if (now < due || atomicCAS(&self.state.next_host_look, due, now + between_host_looks_ns) != due) return since;
-    const std::uint64_t aborted = machine::load_relaxed(&self.given.host_control->poisoned.word);
-    if (poison::concerns(aborted, self.epoch, true)) {
-      // From the host alone; the other blocks and the launches behind this one see it here.
-      poison_word(&self.control().poisoned.word, aborted);
-      poison_word(&self.own().poisoned.word, aborted);
-      return over;
-    }
-    if (now - since < self.given.deadline_ns) return since;
-    give_up(self, xylTimeout, w, wanted, seen);
-    return over;
-  }
-
-  // Poison that a peer wrote into this rank's workspace becomes visible to its host, and to its launches. What the
-  // host knows already stays.
-  static __device__ __noinline__ void pass_on(const wrong self, std::uint64_t poisoned) {
-    if (atomicExch(&self.state.passed_on, 1u) != 0) return;  // one lane is enough
-    poison_word(&self.own().poisoned.word, poisoned);
-    poison_word(&self.given.host_control->poisoned.word, poisoned);
-  }
-
-  // The first reason stays, unless it is only that the calls differ, which may not concern a rank that is one call
-  // behind (see peer/poisoning.hpp). Two reasons at the same moment may overtake each other; either ends every wait
-  // it concerns.
-  static __device__ __forceinline__ void poison_word(std::uint64_t* word, std::uint64_t reason) {
-    const std::uint64_t found = machine::load_relaxed(word);
-    if (found == 0 || (poison::code(found) == poison::calls_differ && poison::code(reason) != poison::calls_differ))
-      machine::store_release(word, reason);
-  }
-
-  // The first of this rank to come here tells the host why, then everybody that.
-  static __device__ __noinline__ void give_up(const wrong self, xylResult_t code, waiting w, std::uint64_t wanted,
-                                              std::uint64_t seen) {
-    if (atomicCAS(&self.own().call.recorder, 0u, 1u) != 0) return;
-    volatile give_up_record& record = self.given.host_control->gave_up.record;
-    record.state = 1;
-    record.code = code;
-    record.peer = w.peer;
-    record.waited_in = w.what;
-    record.wanted = wanted;
-    record.seen = seen;
-    record.epoch = self.epoch;
-    constexpr int words = sizeof(record.call) / sizeof(std::uint64_t);
-    std::uint64_t packed[words];
-    memcpy(packed, &self.given.what.record, sizeof packed);
-#pragma unroll
-    for (int i = 0; i < words; ++i) record.call[i] = packed[i];
-    // Release: the host that reads 2 with acquire order reads the fields above. The poison comes after that, so a
-    // host that finds it finds the record complete.
-    machine::store_release(&record.state, 2u);
-    const std::uint64_t poisoned = poison::pack(code, w.peer, self.epoch, true);
-    poison_word(&self.own().poisoned.word, poisoned);
-    poison_word(&self.given.host_control->poisoned.word, poisoned);
-#pragma unroll 1
-    for (int i = 0; i < self.given.what.ranks; ++i) poison_word(&self.control(i).poisoned.word, poisoned);
-  }
-};
-
 template <int Capacity>
 class cuda_space {
  public:
-  __device__ __forceinline__ cuda_space(const kernel_arguments<Capacity>& given, block_state& state)
-      : given_(given), state_(state) {}
+  explicit __device__ __forceinline__ cuda_space(const kernel_arguments<Capacity>& given) : given_(given) {}
 
   __device__ __forceinline__ unsigned lane() const { return threadIdx.x; }
   __device__ __forceinline__ unsigned lanes() const { return blockDim.x; }
@@ -156,39 +56,32 @@ class cuda_space {
   __device__ __forceinline__ void begin_early() {
     machine::fetch_arguments(given_, 0, sizeof given_);
     machine::await_earlier_launches();
-    word_ = machine::load_turn(&faults().own().call.turn);
-    poisoned_ = machine::load_relaxed(&faults().own().poisoned.word);
+    word_ = machine::load_turn(&own().call.turn);
+    poisoned_ = machine::load_relaxed(&own().poisoned.word);
     epoch_ = turn::epoch(word_);
-    if (threadIdx.x == 0) {
-      state_.passed_on = 0;
-      state_.next_host_look = 0;
-    }
+    if (threadIdx.x == 0) state_of_block = {0, 0, 0, &given_, epoch_, &own().call.turn};
   }
 
   // Neither: launches of pairs do not take turns. The turn word stands still while no collective runs beside this.
   __device__ __forceinline__ bool begin_pair() {
-    epoch_ = poison::epoch_of_pairs(turn::epoch(machine::load_turn(&faults().own().call.turn)));
-    if (threadIdx.x == 0) {
-      state_.passed_on = 0;
-      state_.next_host_look = 0;
-    }
-    return __syncthreads_or(machine::load_relaxed(&faults().own().poisoned.word) != 0) == 0;
+    epoch_ = poison::epoch_of_pairs(turn::epoch(machine::load_turn(&own().call.turn)));
+    if (threadIdx.x == 0) state_of_block = {0, 0, 0, &given_, epoch_, &own().call.turn};
+    return __syncthreads_or(machine::load_relaxed(&own().poisoned.word) != 0) == 0;
   }
 
   // The second: the block enters, and its lanes agree.
   __device__ __forceinline__ bool join() {
     const bool is_poisoned = poison::concerns(poisoned_, epoch_, true);
     const bool ends_here = __syncthreads_or(is_poisoned || turn::is_busy(word_)) != 0;
-    if (threadIdx.x == 0) machine::add_turn(&faults().own().call.turn, turn::enter_weight(blockIdx.x, gridDim.x));
+    if (threadIdx.x == 0) machine::add_turn(&own().call.turn, turn::enter_weight(blockIdx.x, gridDim.x));
     if (!ends_here) [[likely]]
       return true;
     if (is_poisoned)
-      wrong<Capacity>::pass_on(faults(), poisoned_);
+      faults::pass_on(poisoned_);
     else if (turn::is_busy(word_))
       // Another launch of this communicator is running: streams without an order between them. Said in the name of
       // the call before, which is the one that runs: that one must end too, here and on the peers.
-      wrong<Capacity>::give_up({given_, state_, epoch_ - 1}, xylInvalidUsage,
-                               waiting{given_.what.rank, phase::none}, 0, turn::inside(word_));
+      faults::give_up(xylInvalidUsage, waiting{given_.what.rank, phase::none}, 0, turn::inside(word_), 1);
     return false;
   }
 
@@ -205,7 +98,7 @@ class cuda_space {
 
   // Nobody waits for this: the next launch begins when this one's memory operations are done.
   __device__ __forceinline__ void leave() {
-    if (threadIdx.x == 0) machine::add_turn(&faults().own().call.turn, turn::leave_weight);
+    if (threadIdx.x == 0) machine::add_turn(state_of_block.turn, turn::leave_weight);
   }
 
   // Release, by whatever order of flags: what this lane wrote, and what it knows of through the block's barrier, is
@@ -272,13 +165,13 @@ class cuda_space {
     __syncthreads();
     if (gridDim.x == 1) return true;
     if (threadIdx.x == 0)
-      state_.is_last = machine::count_in(&control().call.arrived, gridDim.x - 1) == gridDim.x - 1;
+      state_of_block.is_last = machine::count_in(&control().call.arrived, gridDim.x - 1) == gridDim.x - 1;
     __syncthreads();
-    return state_.is_last != 0;
+    return state_of_block.is_last != 0;
   }
 
   __device__ __forceinline__ void refuse(waiting w, std::uint64_t wanted, std::uint64_t seen) {
-    wrong<Capacity>::give_up(faults(), xylInvalidUsage, w, wanted, seen);
+    faults::give_up(xylInvalidUsage, w, wanted, seen, 0);
   }
 
   // See proto/grouped_packet.hpp. The launch brings the room.
@@ -301,7 +194,15 @@ class cuda_space {
     std::uint64_t since = 0;  // 0: not waited long enough to look at the time
   };
 
-  __device__ __forceinline__ control_block& control() const { return faults().control(); }
+  using faults = wrong<Capacity>;
+
+  __device__ __forceinline__ control_block& control() const {
+    return *reinterpret_cast<control_block*>(given_.what.workspace[given_.what.rank]);
+  }
+  // The turn and the recorder are in this one, and what is known here of poison: a launch begins with it.
+  __device__ __forceinline__ control_block& own() const {
+    return *reinterpret_cast<control_block*>(given_.what.own);
+  }
 
   template <int N, bool Header>
   __device__ __forceinline__ bool poll(const line* const (&lines)[N], std::uint32_t packet,
@@ -311,8 +212,7 @@ class cuda_space {
     // under conditions took 3 us a trip, of which 2 were this.
     const line* from[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i)
-      from[i] = lines[i] != nullptr ? lines[i] : reinterpret_cast<const line*>(&faults().own());
+    for (int i = 0; i < N; ++i) from[i] = lines[i] != nullptr ? lines[i] : reinterpret_cast<const line*>(&own());
     patience p;
     for (;;) {
       std::uint64_t word[N][2];
@@ -357,13 +257,11 @@ class cuda_space {
   __device__ __forceinline__ bool is_over(patience& p, waiting w, std::uint64_t wanted, std::uint64_t seen) {
     if (++p.polls % polls_per_look != 0) [[likely]]
       return false;
-    p.since = wrong<Capacity>::look(faults(), p.since, w, wanted, seen);
-    return p.since == wrong<Capacity>::over;
+    p.since = faults::look(p.since, w, wanted, seen);
+    return p.since == faults::over;
   }
-  __device__ __forceinline__ wrong<Capacity> faults() const { return {given_, state_, epoch_}; }
 
   const kernel_arguments<Capacity>& given_;
-  block_state& state_;
   std::uint64_t word_ = 0;      // the turn word as this lane read it
   std::uint64_t poisoned_ = 0;  // the same for this rank's poison
   epoch_t epoch_ = 0;

@@ -182,7 +182,35 @@ __device__ __forceinline__ void await_bytes(std::uint64_t* meeting, unsigned par
 #endif
 }
 
-// Conversions of pairs; a pass for the host, or for an SM without the instruction, has neither.
+// Conversions of pairs, the first value in the low half; a pass for the host, or for an SM without the
+// instruction, lacks it.
+__device__ __forceinline__ void decode_f16x2(std::uint32_t pair, float& low, float& high) {
+  asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
+      : "=f"(low), "=f"(high)
+      : "r"(pair));
+}
+__device__ __forceinline__ std::uint32_t f16x2(float low, float high) {
+  std::uint32_t pair;
+#if __CUDA_ARCH__ >= 800
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+#else
+  asm("{ .reg .b16 l, h; cvt.rn.f16.f32 l, %1; cvt.rn.f16.f32 h, %2; mov.b32 %0, {l, h}; }"
+      : "=r"(pair)
+      : "f"(low), "f"(high));
+#endif
+  return pair;
+}
+#if __CUDA_ARCH__ >= 800
+inline constexpr bool converts_bf16 = true;
+__device__ __forceinline__ std::uint32_t bf16x2(float low, float high) {
+  std::uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+#else
+inline constexpr bool converts_bf16 = false;
+__device__ std::uint32_t bf16x2(float low, float high);
+#endif
 #if __CUDA_ARCH__ >= 890
 inline constexpr bool converts_e4m3 = true;
 __device__ __forceinline__ std::uint32_t e4m3x2(float low, float high) {

@@ -19,7 +19,6 @@
 namespace xyl {
 
 struct fused_state {
-  block_state base;
   std::uint64_t meeting[2];  // in a cluster: counts what is told
   alignas(16) std::uint64_t told[2][layout::team_groups];
   alignas(16) std::uint32_t group[2][layout::team_groups];
@@ -33,7 +32,7 @@ class fused_space : public cuda_space<Capacity> {
   static constexpr int pieces_of_lane = Pieces;
 
   __device__ __forceinline__ fused_space(const fused_arguments<Capacity>& given, fused_state& state)
-      : base(given, state.base), given_(given), state_(state) {
+      : base(given), given_(given), state_(state) {
     if (given_.work.is_clustered) {
       if (threadIdx.x == 0)
         for (std::uint64_t& m : state_.meeting) machine::init_meeting(&m);

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "kernels/arguments.hpp"
+#include "kernels/kernel_family.hpp"
+#include "proto/chosen_reduction.hpp"
 
 namespace xyl {
 namespace {
@@ -15,8 +17,8 @@ struct type_entry {
 
 template <class T>
 type_entry entry(xylDataType_t type) {
-  const packet_families packet = packet_kernels<T>();
-  const flagged_families flagged = flagged_kernels<T>();
+  const packet_families packet = packet_kernels<stand_in_of<T>>();
+  const flagged_families flagged = flagged_kernels<stand_in_of<T>>();
   return {type, {packet.one_shot, flagged.one_shot, flagged.two_shot, flagged.ring, packet.two_shot}};
 }
 
@@ -36,9 +38,7 @@ const std::array<type_entry, 14>& table() {
 kernel choose_kernel(algorithm how, xylDataType_t type, xylRedOp_t operation, int ranks) {
   for (const type_entry& e : table()) {
     if (e.type != type) continue;
-    const kernel_family& family = e.family[static_cast<std::size_t>(how)];
-    const int fixed = ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : -1;
-    return operation == xylSum && fixed >= 0 && family.fixed[fixed].function ? family.fixed[fixed] : family.any;
+    return choose_of(e.family[static_cast<std::size_t>(how)], operation, ranks);
   }
   return {};
 }
@@ -47,11 +47,7 @@ std::span<const kernel> all_kernels() {
   static const std::vector<kernel> all = [] {
     std::vector<kernel> list;
     for (const type_entry& e : table())
-      for (const kernel_family& family : e.family) {
-        list.push_back(family.any);
-        for (const kernel& fixed : family.fixed)
-          if (fixed.function) list.push_back(fixed);
-      }
+      for (const kernel_family& family : e.family) list_family(family, list);
     return list;
   }();
   return all;

@@ -17,27 +17,23 @@ constexpr unsigned packet_lanes(int ranks) { return ranks == 2 || ranks == 4 ? 3
 template <int Ranks>
 __global__ void __launch_bounds__(packet_lanes(Ranks), 2)
     packet_exchange_kernel(const __grid_constant__ move_arguments given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
+  cuda_space space(given);
   packet_exchange<Ranks>(space, given.what, given.how);
 }
 
 __global__ void __launch_bounds__(move_lanes, 2) exchange_kernel(const __grid_constant__ move_arguments given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
+  cuda_space space(given);
   exchange(space, given.what, given.how, given.pull);
 }
 
 __global__ void __launch_bounds__(spread_lanes, 2)
     spread_broadcast_kernel(const __grid_constant__ move_arguments given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
+  cuda_space space(given);
   spread_broadcast(space, given.what, given.how);
 }
 
 __global__ void __launch_bounds__(move_lanes, 2) transfer_kernel(const __grid_constant__ transfer_arguments given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
+  cuda_space space(given);
   for (int i = 0; i < given.count; ++i) {
     const unsigned block = blockIdx.x - given.all[i].first_block;
     if (block < given.all[i].blocks) {

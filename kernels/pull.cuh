@@ -14,8 +14,8 @@
 
 namespace xyl {
 
-// Two blocks of so many to a multiprocessor: 64 registers to a lane.
-inline constexpr unsigned pull_lanes = 512;
+// Two blocks of so many to a multiprocessor: 80 registers to a lane, with which none spills on any SM.
+inline constexpr unsigned pull_lanes = 384;
 
 // A kernel's arguments as the protocols' call.
 template <int Capacity>
@@ -37,8 +37,7 @@ struct pull_view : call_view<call<Capacity>> {
 template <class T, int Ranks, bool Staged>
 __global__ void __launch_bounds__(pull_lanes, 2)
     pull_reduce_kernel(const __grid_constant__ pull_arguments<argument_capacity(Ranks)> given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
+  cuda_space space(given);
   const pull_view what(given);
   const auto run = [&](const auto& red) {
     if constexpr (Staged)
@@ -47,9 +46,7 @@ __global__ void __launch_bounds__(pull_lanes, 2)
       pull_reduce(space, what, red, given.form);
   };
   if constexpr (Ranks == 0) {
-    const call_record& record = given.what.record;
-    const std::uint32_t divisor = record.operation == xylAvg ? static_cast<std::uint32_t>(given.what.ranks) : 1;
-    run(any_reduction<T>{record.operation, divisor});
+    run(any_reduction<T>(given.what.record, given.what.ranks));
   } else {
     run(sum_of<T, Ranks>{});
   }

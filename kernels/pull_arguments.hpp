@@ -16,7 +16,8 @@ struct pull_arguments : kernel_arguments<Capacity> {
   std::byte* output_of[Capacity] = {};
   bool inputs_aligned = false, outputs_aligned = false;
   pull_form form = pull_form::one_shot;  // of reductions
-  movement how;                          // of what only moves data
+  movement how;                          // of what only moves data, and
+  window_use use = window_use::inputs;   // in which way
 };
 static_assert(sizeof(pull_arguments<argument_capacity(0)>) <= 4096);  // what every driver passes to a kernel
 

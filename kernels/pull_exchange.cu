@@ -6,9 +6,8 @@ namespace {
 
 __global__ void __launch_bounds__(pull_lanes, 2)
     pull_exchange_kernel(const __grid_constant__ pull_arguments<argument_capacity(0)> given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
-  pull_exchange(space, pull_view(given), given.how);
+  cuda_space space(given);
+  pull_exchange(space, pull_view(given), given.how, given.use);
 }
 
 }  // namespace

@@ -35,12 +35,9 @@ struct two_phase_reduce_protocol {
 template <class Protocol, class T, int Ranks>
 __global__ void __launch_bounds__(Protocol::lanes(Ranks), 2)
     reduce_kernel(const __grid_constant__ reduce_arguments<argument_capacity(Ranks)> given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
+  cuda_space space(given);
   if constexpr (Ranks == 0) {
-    const call_record& record = given.what.record;
-    const std::uint32_t divisor = record.operation == xylAvg ? static_cast<std::uint32_t>(given.what.ranks) : 1;
-    Protocol::run(space, given.what, any_reduction<T>{record.operation, divisor}, given.target);
+    Protocol::run(space, given.what, any_reduction<T>(given.what.record, given.what.ranks), given.target);
   } else {
     Protocol::run(space, given.what, sum_of<T, Ranks>{}, given.target);
   }
@@ -51,12 +48,9 @@ inline constexpr unsigned copied_lanes = 256;
 
 template <class T>
 __global__ void __launch_bounds__(copied_lanes) reduce_copied_kernel(const __grid_constant__ copy_arguments given) {
-  __shared__ block_state state;
-  cuda_space space(given, state);
+  cuda_space space(given);
   if (!space.begin_pair()) return;
-  const call_record& record = given.what.record;
-  const std::uint32_t divisor = record.operation == xylAvg ? static_cast<std::uint32_t>(given.what.ranks) : 1;
-  const any_reduction<T> red{record.operation, divisor};
+  const auto red = any_reduction<T>(given.what.record, given.what.ranks);
   if (given.how.bytes != 0)
     reduce_moved(space, given.call(), red);
   else

@@ -28,12 +28,17 @@ AS_IF([test "$want_cuda" = no], [cuda_outcome="left out (--without-cuda): host m
     [cuda_outcome="$cuda_outcome: host memory only"])])
 AS_IF([test "$xylem_cuda" = yes],
   [AC_DEFINE([XYLEM_HAVE_CUDA], [1], [Built with CUDA.])
+   AC_DEFINE_UNQUOTED([XYLEM_CUDA_ARCHS], [`echo $xylem_cubins | $SED 's/ /, /g'`], [SMs that code is built for.])
    XYLEM_DISTCHECK_CUDA="--with-cuda=$xylem_cuda_root"],
   [CUDA_CPPFLAGS= CUDA_LIBS= XYLEM_DISTCHECK_CUDA="--without-cuda"])
 AM_CONDITIONAL([HAVE_CUDA], [test "$xylem_cuda" = yes])
 AC_SUBST([CUDA_CPPFLAGS])
 AC_SUBST([CUDA_LIBS])
 AC_SUBST([XYLEM_NVCCFLAGS])
+AC_SUBST([XYLEM_GENCODE])
+AC_SUBST([XYLEM_GENCODE_FLOAT16])
+AC_SUBST([XYLEM_GENCODE_FUSED])
+AC_SUBST([XYLEM_GENCODE_FAMILY])
 AC_SUBST([XYLEM_DISTCHECK_CUDA])
 ])
 
@@ -59,7 +64,8 @@ xylem_ccbin=
 for xylem_word in $CXX; do
   AS_CASE([$xylem_word], [*ccache|*distcc|-*], [], [xylem_ccbin=$xylem_word; break])
 done
-XYLEM_NVCCFLAGS="-ccbin $xylem_ccbin -std=c++20 -O3 -fmad=false $xylem_gencode"
+# A kernel that calls a function of the host's would be built empty, with a warning.
+XYLEM_NVCCFLAGS="-ccbin $xylem_ccbin -std=c++20 -O3 -fmad=false -diag-error 20011,20013,20014,20015"
 AS_IF(["$NVCC" --help | grep -e -compress-mode >/dev/null 2>&1],
       [XYLEM_NVCCFLAGS="$XYLEM_NVCCFLAGS -compress-mode=size"])
 AS_IF([test "$enable_debug" != no], [XYLEM_NVCCFLAGS="$XYLEM_NVCCFLAGS -g -lineinfo"])
@@ -79,7 +85,30 @@ AS_IF(["$NVCC" -ccbin $xylem_ccbin -std=c++20 -c conftest.cu -o conftest_cuda.o 
 rm -f conftest.cu conftest_cuda conftest_cuda.o
 ])
 
-# Sets xylem_cubins, xylem_ptx and xylem_gencode. SM 103 and 121 run the cubins of 100 and 120; PTX serves what
+# XYLEM_GENCODE_OF(VARIABLE, STEPS, [FAMILY]): nvcc's options for all of xylem_cubins and xylem_ptx. Most of nvcc's
+# time goes into what comes before ptxas and is the same for every SM between two STEPS, at which the source differs:
+# there a step's PTX is assembled for all SMs up to the next. FAMILY: cubins from SM 100 on have the instructions
+# that only the SM's family has; they run on all of the family, as those of 100f on 103, and PTX has none of them.
+# The toolkits that these are asked of come with drivers that know such cubins.
+AC_DEFUN([XYLEM_GENCODE_OF], [
+$1=
+for xylem_sm in $xylem_cubins; do
+  xylem_from=$xylem_sm
+  AS_CASE(["$xylem_ptx "], [*" $xylem_sm "*], [], [
+    for xylem_step in $2; do
+      AS_CASE([" $xylem_known"], [*" $xylem_step "*],
+              [AS_IF([test $xylem_step -le $xylem_sm], [xylem_from=$xylem_step])])
+    done])
+  m4_ifval([$3], [AS_IF([test $xylem_sm -ge 100 && test "$xylem_families" = yes], [xylem_from=${xylem_sm}f])])
+  AS_CASE([$xylem_from], [*f], [xylem_code=$xylem_from], [xylem_code=$xylem_sm])
+  $1="$$1 -gencode arch=compute_$xylem_from,code=sm_$xylem_code"
+done
+for xylem_sm in $xylem_ptx; do
+  $1="$$1 -gencode arch=compute_$xylem_sm,code=compute_$xylem_sm"
+done
+])
+
+# Sets xylem_cubins, xylem_ptx and XYLEM_GENCODE*. SM 103 and 121 run the cubins of 100 and 120; PTX serves what
 # is newer than any cubin.
 AC_DEFUN([XYLEM_CUDA_ARCHITECTURES], [
 xylem_known=`"$NVCC" --list-gpu-code | $SED -n 's/^sm_//p' | tr '\n' ' '`
@@ -110,11 +139,12 @@ AS_CASE([$with_cuda_arch],
         [AC_MSG_ERROR([--with-cuda-arch: $NVCC does not know SM $xylem_sm; it knows $xylem_known])])
     done
     AS_IF([test -z "$xylem_cubins"], [AC_MSG_ERROR([--with-cuda-arch: the list is empty])])])
-xylem_gencode=
-for xylem_sm in $xylem_cubins; do
-  xylem_gencode="$xylem_gencode -gencode arch=compute_$xylem_sm,code=sm_$xylem_sm"
-done
-for xylem_sm in $xylem_ptx; do
-  xylem_gencode="$xylem_gencode -gencode arch=compute_$xylem_sm,code=compute_$xylem_sm"
-done
+# The steps are the comparisons of __CUDA_ARCH__ in kernels/cuda_space_machine.cuh: programmatic launches and
+# clusters, conversions to 16 bits, and to FP8. Conversions to NVFP4 are a family's.
+AS_VERSION_COMPARE([${xylem_cuda_version:-0}], [13.0], [xylem_families=no], [xylem_families=yes],
+                   [xylem_families=yes])
+XYLEM_GENCODE_OF([XYLEM_GENCODE], [75 90])
+XYLEM_GENCODE_OF([XYLEM_GENCODE_FLOAT16], [75 80 90])
+XYLEM_GENCODE_OF([XYLEM_GENCODE_FUSED], [75 80 89 90])
+XYLEM_GENCODE_OF([XYLEM_GENCODE_FAMILY], [75 80 89 90], [family])
 ])

@@ -33,6 +33,14 @@ for file in "$folder"/*.xml; do
 done
 
 asus=$(echo "$folder"/asus*.hwloc2.xml)
+./xylem-topo --file "$folder"/dual-genoa*.hwloc2.xml | tail -n 1 | grep -q '^Found: Slow cards' || fail "what is wrong is not named"
+# Plans, of a machine and of a cluster.
+./xylem-topo --file "$asus" --plan 64K --collective allgather --ranks 6 | grep -q '^\*' || fail "no winner"
+./xylem-topo --file "$asus" --plan 64K --nodes 4096 --network 100,2.5 | grep -q '4096 nodes of 8' || fail "no cluster"
+[ "$(./xylem-topo --file "$asus" --curve | wc -l)" = 22 ] || fail "no curve"
+if command -v gnuplot >/dev/null; then
+  ./xylem-topo --file "$asus" --curve --nodes 16 --format svg | grep -q '</svg>' || fail "no picture of the curve"
+fi
 ./xylem-topo --file "$asus" --format dot | grep -q 'graph machine' || fail "no drawing"
 if command -v dot >/dev/null; then
   ./xylem-topo --file "$asus" --format svg | grep -q '</svg>' || fail "no SVG"
@@ -53,9 +61,9 @@ expect 1 'bad.xml: line 3: busid "7"' --file "$scratch/bad.xml"
 expect 1 'cannot open' --file "$scratch/none.xml"
 expect 1 'is not a regular file' --file "$scratch"
 printf '{"pairs": [{"from": "GPU 0", "to": "GPU 99"}]}' >"$scratch/override.json"
-expect 1 'override.json: pairs\[0\].to' --file "$asus" --override "$scratch/override.json"
+expect 1 'override.json: line 1: pairs\[0\].to' --file "$asus" --override "$scratch/override.json"
 expect 1 'cannot write' --file "$asus" --export "$scratch/no/such/folder"
-expect 2 'png' --format png
+expect 2 'text, json, dot or svg is expected, not "png"' --format png
 expect 2 '\-\-file' --file "$asus" --probe
 # Where no GPU is, there is nothing to probe.
 if ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then

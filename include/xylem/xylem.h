@@ -254,12 +254,15 @@ xylResult_t xylMemAlloc(void **ptr, size_t size, xylMemKind_t kind);
 xylResult_t xylMemFree(void *ptr);
 
 /* Collective: every rank registers a buffer of its own, of the same size, and they become one window. *handle is for
- * xylCommDeregister, and set when the group ends if one is open. Afterwards xylAllReduce, xylReduceScatter, xylAllGather
- * and xylAlltoAll read sendbuff of every rank, and xylAllReduce writes recvbuff of every rank, in place, without a copy,
- * where that is faster; calls on other buffers, and other calls, are as before.
+ * xylCommDeregister, and set when the group ends if one is open. Afterwards ranks use each other's buffers in place,
+ * without a copy, where that is faster:
+ *   sendbuff            xylAllReduce, xylReduce, xylReduceScatter, xylAllGather, xylAlltoAll read that of every rank;
+ *   recvbuff            xylAllReduce writes that of every rank if sendbuff is registered too; xylAllGather and
+ *                       xylAlltoAll do if sendbuff is not; of an xylBroadcast the root's is read by the others.
+ * Calls on other buffers, and other calls, are as before.
  *
- * A sendbuff (of xylAllReduce also a recvbuff) that lies in a window wholly must lie there on all ranks, at the same
- * distance from the beginning; or the call is refused with xylInvalidUsage on all ranks, as calls that differ are. The
+ * Such a buffer that lies in a window wholly must lie there on all ranks, at the same distance from the beginning;
+ * or the call is refused with xylInvalidUsage on all ranks, as calls that differ are. The
  * in-place forms of xylAllGather and xylAlltoAll are then used by all ranks or by none, and of an xylAllGather in place
  * it is recvbuff that counts. Buffers that are not wholly in a window are not registered ones.
  *

@@ -46,7 +46,9 @@ inline void record_request(xylComm_t comm, const char* function, const communica
        [=](bool before, std::span<const xylStream_t> named, xylStream_t& own) {
          return run_recorded(comm, function,
                              [&](communicator& now) { return now.lend_stream(before, named, own); });
-       }});
+       },
+       [=](communicator*& now) { return find_communicator(comm, function, now); },
+       [=](const result& failure) { remember_error(comm, failure.text()); }});
 }
 
 // A call that communicates. In a group it is checked now and run later.

@@ -78,7 +78,7 @@ bool store_size(std::string_view text, std::optional<std::uint64_t>& out) {
 
 bool store_max_blocks(std::string_view text, parameters& out) {
   const std::optional<std::uint64_t> blocks = parse_count(text);
-  if (!blocks || *blocks < 1 || *blocks > 64) return false;
+  if (!blocks || *blocks < 1 || *blocks > 128) return false;
   out.max_blocks = static_cast<int>(*blocks);
   return true;
 }
@@ -165,7 +165,7 @@ constexpr parameter_info table[] = {
      "free, "
      "except by reduce, and by broadcast with more than two ranks.",
      [](std::string_view text, parameters& out) { return store_size(text, out.copy_engine_bytes); }},
-    {"XYLEM_MAX_BLOCKS", "count", "chosen by occupancy", "blocks", "a whole number from 1 to 64",
+    {"XYLEM_MAX_BLOCKS", "count", "chosen by occupancy", "blocks", "a whole number from 1 to 128",
      "The most thread blocks that a kernel is launched with.", store_max_blocks},
     {"XYLEM_OVERLAP", "choice", "auto", "", "auto, none, late or early",
      "When a kernel lets the next launch of its stream be scheduled (programmatic dependent launch): none: at its "

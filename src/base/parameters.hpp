@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/launch_overlap.hpp"
 #include "base/log.hpp"
 #include "base/result.hpp"
 
@@ -23,10 +24,6 @@ enum class sync_path : std::uint8_t;
 
 // The most capable instructions that host reductions may use.
 enum class instruction_set : std::uint8_t { automatic, baseline, avx2, avx512 };
-
-// When kernels let the launch that follows be scheduled: when they have ended, when they have heard of every peer,
-// or when they have sent.
-enum class launch_overlap : std::uint8_t { automatic, none, late, early };
 
 // For which long messages in host memory: for those where it is no slower with freshly written data, for all, or
 // none.

@@ -222,7 +222,7 @@ result communicator::pull_on_host(pull_form form, const request& r, const host_r
       const default_arithmetic whatever_the_caller_has_set;
       good = pull_reduce(*space_, c, *ranged, form);
     } else {
-      good = pull_exchange(*space_, c, movement_of(r, all));
+      good = pull_exchange(*space_, c, movement_of(r, all), window_use_for(c.record));
     }
     if (!good) return leave_host_call();
   }

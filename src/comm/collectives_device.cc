@@ -156,7 +156,7 @@ result communicator::pull_on_device(pull_form form, const request& r, const call
     if (is_reduction(r.what))
       XYL_TRY(device_->pull_reduce(form, blocks, c, r.stream));
     else
-      XYL_TRY(device_->pull_move(blocks, movement_of(r, bytes), c, r.stream));
+      XYL_TRY(device_->pull_move(window_use_for(record), blocks, movement_of(r, bytes), c, r.stream));
   }
   return {};
 }

@@ -35,6 +35,7 @@
 
 namespace xyl {
 
+class joint_group;
 struct fused_request;
 struct window_offer;
 
@@ -92,6 +93,8 @@ class communicator {
   int device() const { return device_ ? device_number_ : -1; }
 
  private:
+  friend class joint_group;  // the same for all ranks at once
+
   communicator(int ranks, int rank, const parameters& p)
       : ranks_(ranks),
         rank_(rank),
@@ -134,6 +137,7 @@ class communicator {
   // In-place use of registered buffers: what is said of it in the call's record, and what follows from that.
   void find_places(const request& r, call_record& record) const;
   std::optional<pull_form> pull_form_for(const call_record& record, std::uint64_t bytes) const;
+  static window_use window_use_for(const call_record& record);
   template <int Capacity>
   void point_at_windows(pull_call<Capacity>& c, const request& r, std::uint64_t done) const;
 

@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <new>
 #include <vector>
 
 #include "base/log.hpp"
 #include "comm/communicator.hpp"
+#include "comm/machine_facts.hpp"
 #include "exec/device_check.hpp"
 #include "exec/dispatch.hpp"
 #include "os/numa.hpp"
@@ -23,14 +25,20 @@ namespace {
 // Budgets of one slot of a device workspace, shared by all sources: 39 MB in all, rings included, with eight ranks.
 constexpr std::uint64_t device_packet_bytes = 2 << 20;
 constexpr std::uint64_t device_bulk_bytes = 16 << 20;
-// Of all pairs' rings.
-constexpr std::uint64_t device_message_bytes = 2 << 20;
-constexpr std::uint32_t device_blocks = 64;
+// Of all pairs' rings. Each of two ranks has a GPU's whole link to itself.
+constexpr std::uint64_t device_message_bytes(int ranks) { return ranks <= 2 ? 4 << 20 : 2 << 20; }
+// Blocks have flags for every rank: 1.3 MB of them with four ranks and with eight.
+constexpr std::uint32_t device_blocks(int ranks) { return ranks <= 4 ? 128 : 64; }
 // Four chunks of 4 MB that copy engines move, and their results: in host memory, or where somebody wants it in the
 // devices'.
 constexpr std::uint64_t device_copy_bytes = 32 << 20;
 // Ranks are at the same place when they check their kernels; the longest they may be apart.
 constexpr std::int64_t check_deadline_ns = 30'000'000'000;
+
+// Of all ranks', rank 0's counts.
+struct staging_nodes {
+  std::array<std::int32_t, device_capacity> of_rank;
+};
 
 // How many ranks use the GPU of each rank.
 std::vector<int> ranks_on_same_gpu(const std::vector<device_handle>& all) {
@@ -44,7 +52,7 @@ std::vector<int> ranks_on_same_gpu(const std::vector<device_handle>& all) {
 // Blocks that are co-resident on every rank's GPU, with room for a second launch (a programmatic successor, or
 // another communicator). Each block waits for the blocks of its index, so more would hang.
 unsigned co_resident_blocks(const std::vector<device_handle>& all, const std::vector<int>& sharing) {
-  int least = static_cast<int>(device_blocks);
+  int least = static_cast<int>(device_blocks(static_cast<int>(all.size())));
   for (std::size_t i = 0; i < all.size(); ++i) least = std::min(least, all[i].max_blocks / (2 * sharing[i]));
   return static_cast<unsigned>(std::max(least, 0));
 }
@@ -58,14 +66,24 @@ unsigned co_resident_pull(const std::vector<device_handle>& all, const std::vect
 // The same for the fused kernels, by form. Rows need whole clusters of blocks, which the division keeps.
 fused_limits co_resident_fused(const std::vector<device_handle>& all, const std::vector<int>& sharing) {
   fused_limits limits;
-  limits.clusters = true;
   for (std::size_t form = 0; form < fused_forms; ++form) {
     std::vector<device_handle> as_if = all;
     for (device_handle& h : as_if) h.max_blocks = h.max_fused_blocks[form];
     limits.blocks[form] = co_resident_blocks(as_if, sharing);
+    for (device_handle& h : as_if) h.max_blocks = h.max_clustered_blocks[form];
+    limits.clustered[form] = co_resident_blocks(as_if, sharing);
   }
-  for (const device_handle& h : all) limits.clusters = limits.clusters && h.has_clusters != 0;
   return limits;
+}
+
+// Whether two ranks are of the same process and on the same GPU.
+bool share_process_and_gpu(const std::vector<device_handle>& all) {
+  for (std::size_t p = 0; p < all.size(); ++p)
+    for (std::size_t q = 0; q < p; ++q)
+      if (std::memcmp(all[p].process, all[q].process, sizeof all[p].process) == 0 &&
+          std::memcmp(all[p].uuid, all[q].uuid, sizeof all[p].uuid) == 0)
+        return true;
+  return false;
 }
 
 }  // namespace
@@ -93,8 +111,8 @@ result communicator::connect_device(std::optional<int> wanted) {
   // Meanwhile: the devices take longer.
   if (rank_ == 0 && parameters_.topology_file.empty()) (void)topo::this_machine();
 
-  const layout map = layout::make(static_cast<std::uint32_t>(ranks_), device_blocks, device_packet_bytes,
-                                  device_bulk_bytes, device_message_bytes, 4, device_copy_bytes);
+  const layout map = layout::make(static_cast<std::uint32_t>(ranks_), device_blocks(ranks_), device_packet_bytes,
+                                  device_bulk_bytes, device_message_bytes(ranks_), 4, device_copy_bytes);
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   // Rank 0's environment counts.
   const auto use = static_cast<peer_to_peer_use>(devices_.front().peer_to_peer);
@@ -161,7 +179,9 @@ result communicator::try_device(bool staged, result& verdict) {
     device_->wait_at_most(check_deadline_ns);
     std::unique_ptr<kernel_check> check;
     verdict = peers_->agree(kernel_check::create(*device_, rank_, ranks_, check));
-    if (verdict.ok()) verdict = peers_->agree(check->run(fused_limits_.blocks, fused_limits_.clusters));
+    if (verdict.ok())
+      verdict = peers_->agree(
+          check->run(fused_limits_.blocks, fused_limits_.has_clusters(), !share_process_and_gpu(device_handles_)));
     device_->wait_at_most(parameters_.timeout_ns);
     // A wait that was given up elsewhere may have ended a check here that had just succeeded.
     const bool stopped = waits_->out_of_service();
@@ -187,17 +207,32 @@ result communicator::try_device(bool staged, result& verdict) {
   return peers_->agree({});
 }
 
-// Collective. This rank's window lies on the node that its GPU is at: what it polls should be near.
+// Collective. This rank's window lies on the node that its GPU is at, since what it polls should be near, unless
+// rank 0's plan takes it from there, where a node cannot bear the traffic of all GPUs at it.
 result communicator::make_staging() {
+  staging_nodes mine;
+  std::vector<staging_nodes> all;
+  mine.of_rank.fill(-1);
   const device_handle& own = device_handles_[static_cast<std::size_t>(rank_)];
   int node = -1;
+  result ready;
   try {
+    all.resize(static_cast<std::size_t>(ranks_));
+    if (rank_ == 0) {
+      const std::vector<int> planned = bounce_nodes(planning_facts());
+      std::copy(planned.begin(), planned.end(), mine.of_rank.begin());
+    }
     node = numa_node_of_pci("",
                             format_text("%04x:%02x:%02x.0", static_cast<unsigned>(own.pci_domain),
                                         static_cast<unsigned>(own.pci_bus), static_cast<unsigned>(own.pci_device)));
-  } catch (const std::bad_alloc&) {
-    // Then wherever there is room: the others wait for this rank below.
+  } catch (const std::exception& e) {
+    ready = error(xylSystemError, "placing windows in host memory: %s", e.what());
   }
+  XYL_TRY(peers_->agree(std::move(ready)));
+  XYL_TRY(peers_->exchange(&mine, all.data(), sizeof mine));
+  // A plan of a machine whose GPUs are nobody knows where is no reason to prefer a node.
+  if (const int planned = all[0].of_rank[static_cast<std::size_t>(rank_)]; node >= 0 && planned >= 0)
+    node = planned;
   const preferred_numa_node near(node);
   try {
     std::unique_ptr<peer_group> made;

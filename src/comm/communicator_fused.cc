@@ -78,7 +78,7 @@ fused_form communicator::fused_form_for(const fused_request& r, const selection:
   const bool is_wished = selection_.forced != selection::automatic || limits.from == selection::origin::variable;
   if (&limits == &selection_.host || is_wished || !uses_packets(how)) return form_of(how);
   if (bytes <= selection_.fused_packet_bytes) return fused_form::packet;
-  if (bytes < selection_.two_step_bytes) return fused_form::two_shot_packet;
+  if (ranks_ > 2 && bytes < selection_.two_step_bytes) return fused_form::two_shot_packet;
   return ranks_ <= 4 ? fused_form::one_shot : fused_form::two_shot;
 }
 
@@ -156,6 +156,7 @@ result communicator::fused_device(fused_request& r, xylStream_t stream) {
   fused_work& w = r.work;
   fused_limits limits = fused_limits_;
   for (unsigned& blocks : limits.blocks) blocks = std::min(blocks, selection_.max_blocks);
+  for (unsigned& blocks : limits.clustered) blocks = std::min(blocks, selection_.max_blocks);
   const fused_shape shape =
       shape_fused_or_next(fused_form_for(r, selection_.device), r.element_bytes, ranks_, limits, device_->map(), w);
   if (shape.blocks == 0) return does_not_fit(r);

@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // How ranks probe the links between them when a communicator is made: rank 0 says whether and what, all do it, and
-// every rank comes to the same findings from the same answers.
+// every rank comes to the same findings from the same answers. What a person forbids is not tried.
 #include <cstring>
 #include <new>
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "comm/communicator.hpp"
+#include "comm/machine_facts.hpp"
 #include "comm/probing.hpp"
 #include "topo/probe_cache.hpp"
 
 namespace xyl {
 
 namespace {
+
+// Of all ranks', rank 0's counts.
+struct instruction {
+  topo::probe_order order;
+  char forbidden[256];  // why links must not be used, in a sentence; "": they may
+};
 
 template <class F>
 result guarded(F step) {
@@ -27,17 +34,22 @@ result guarded(F step) {
 }  // namespace
 
 result communicator::probe_links(result& verdict) {
-  std::vector<topo::probe_order> orders;
+  std::vector<instruction> instructions;
+  instruction mine;
+  std::memset(&mine, 0, sizeof mine);
   probe_decision decision;
-  std::memset(&decision.order, 0, sizeof decision.order);
   planning_input in = planning_facts();
   XYL_TRY(peers_->agree(guarded([&] {
-    orders.resize(static_cast<std::size_t>(ranks_));
-    if (rank_ == 0) decision = decide_probe(in);
+    instructions.resize(static_cast<std::size_t>(ranks_));
+    if (rank_ != 0) return result();
+    std::strncpy(mine.forbidden, forbidden_link(in).c_str(), sizeof mine.forbidden - 1);
+    if (mine.forbidden[0] != '\0') return result();
+    decision = decide_probe(in);
+    mine.order = decision.order;
     return result();
   })));
-  XYL_TRY(peers_->exchange(&decision.order, orders.data(), sizeof(topo::probe_order)));
-  const topo::probe_order& order = orders[0];
+  XYL_TRY(peers_->exchange(&mine, instructions.data(), sizeof mine));
+  const topo::probe_order& order = instructions[0].order;
   std::optional<probe_run> probing;
   probed_gpus gpus;
   std::uint8_t device[16] = {};
@@ -52,6 +64,10 @@ result communicator::probe_links(result& verdict) {
     gpus = list_gpus(in);
     return {};
   })));
+  if (const char* why = instructions[0].forbidden; why[0] != '\0') {
+    verdict = error(xylSystemError, "%.*s", static_cast<int>(strnlen(why, sizeof instructions[0].forbidden)), why);
+    return {};
+  }
   probe_note_ = std::move(decision.note);
   if (order.run == 0) {
     probe_ = std::move(decision.kept);

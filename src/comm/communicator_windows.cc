@@ -223,7 +223,8 @@ void communicator::close_window(window& w) {
 }
 
 // Buffers that all ranks use, and of them those that some algorithm uses in place. Where an input may lie in its
-// rank's output, its own place would differ on all ranks: there the output's stands for it.
+// rank's output, its own place would differ on all ranks: there the output's stands for it. Outputs of movements
+// count where inputs are in no window.
 void communicator::find_places(const request& r, call_record& record) const {
   if (r.count == 0 || windows_.all().empty()) return;
   const std::uint64_t piece = r.count * facts_of(r.type)->bytes, all = piece * static_cast<unsigned>(ranks_);
@@ -236,6 +237,12 @@ void communicator::find_places(const request& r, call_record& record) const {
       record.send_place = place(r.send, piece);
       record.recv_place = place(r.recv, piece);
       break;
+    case collective::reduce:
+      record.send_place = place(r.send, piece);
+      break;
+    case collective::broadcast:
+      record.recv_place = place(r.recv, piece);
+      break;
     case collective::reduce_scatter:
       record.send_place = place(r.send, all);
       break;
@@ -245,11 +252,13 @@ void communicator::find_places(const request& r, call_record& record) const {
         if (record.send_place != 0) record.send_place |= window_place::in_place;
       } else {
         record.send_place = place(r.send, piece);
+        if (record.send_place == 0) record.recv_place = place(recv, all);
       }
       break;
     case collective::all_to_all:
       record.send_place = place(r.send, all);
       if (record.send_place != 0 && r.send == r.recv) record.send_place |= window_place::in_place;
+      if (record.send_place == 0) record.recv_place = place(recv, all);
       break;
     default:
       break;
@@ -257,17 +266,33 @@ void communicator::find_places(const request& r, call_record& record) const {
 }
 
 std::optional<pull_form> communicator::pull_form_for(const call_record& record, std::uint64_t bytes) const {
-  const bool in_place = (record.send_place & window_place::in_place) != 0;
-  if (record.send_place == 0) return std::nullopt;
+  const bool in_place = (record.send_place & window_place::in_place) != 0, has_inputs = record.send_place != 0;
   const selection::limits& of = record.device ? selection_.device : selection_.host;
-  const bool reduces = record.what == collective::all_reduce;
-  // Everybody's own pieces are where others' are to go.
-  if (record.what == collective::all_to_all && in_place) return std::nullopt;
-  if (!reduces) {
-    if (ranks_ == 1 || bytes * static_cast<unsigned>(ranks_) < of.pull_bytes) return std::nullopt;
-    return pull_form::one_shot;
+  switch (record.what) {
+    case collective::all_reduce:
+      if (!has_inputs) return std::nullopt;
+      return selection_.choose_pull(of, bytes, record.recv_place != 0, record.send_place == record.recv_place);
+    case collective::reduce:
+      return has_inputs ? selection_.choose_pull(of, bytes, false, false) : std::nullopt;
+    case collective::broadcast:
+      // Between more GPUs the root's links are what everybody waits for: there others pass on what they have.
+      if (record.recv_place == 0 || (record.device && ranks_ > 2 && !on_one_gpu_)) return std::nullopt;
+      break;
+    case collective::all_to_all:
+      // Everybody's own pieces are where others' are to go.
+      if (in_place) return std::nullopt;
+      [[fallthrough]];
+    default:
+      if (!has_inputs && record.recv_place == 0) return std::nullopt;
+      bytes *= static_cast<unsigned>(ranks_);
   }
-  return selection_.choose_pull(of, bytes, record.recv_place != 0, record.send_place == record.recv_place);
+  if (ranks_ == 1 || bytes < of.pull_bytes) return std::nullopt;
+  return pull_form::one_shot;
+}
+
+window_use communicator::window_use_for(const call_record& record) {
+  if (record.what == collective::broadcast) return window_use::root_output;
+  return record.send_place != 0 ? window_use::inputs : window_use::outputs;
 }
 
 // `done` bytes of every piece have been dealt with. c.record: the call's.
@@ -276,17 +301,21 @@ void communicator::point_at_windows(pull_call<Capacity>& c, const request& r, st
   const std::uint64_t piece = r.count * facts_of(r.type)->bytes;
   const bool in_place = (c.record.send_place & window_place::in_place) != 0;
   const bool has_block_for_us = r.what == collective::reduce_scatter || r.what == collective::all_to_all;
+  const bool has_block_of_us = r.what == collective::all_gather || r.what == collective::all_to_all;
   c.input = static_cast<const std::byte*>(r.send) + done;
-  c.output = static_cast<std::byte*>(r.recv) + done;
+  c.output = uses_recv(r, rank_) ? static_cast<std::byte*>(r.recv) + done : nullptr;
   std::uintptr_t inputs = 0, outputs = reinterpret_cast<std::uintptr_t>(c.output);
   for (int p = 0; p < ranks_; ++p) {
     const auto block = static_cast<unsigned>(has_block_for_us ? rank_ : in_place ? p : 0);
     c.input_of[p] = c.record.send_place != 0 ? windows_.at(c.record.send_place, p) + block * piece + done : nullptr;
-    c.output_of[p] = c.record.recv_place != 0 ? windows_.at(c.record.recv_place, p) + done : nullptr;
+    c.output_of[p] = c.record.recv_place != 0
+                         ? windows_.at(c.record.recv_place, p) +
+                               (has_block_of_us ? static_cast<unsigned>(rank_) * piece : 0) + done
+                         : nullptr;
     inputs |= reinterpret_cast<std::uintptr_t>(c.input_of[p]);
     outputs |= reinterpret_cast<std::uintptr_t>(c.output_of[p]);
   }
-  c.output_of[rank_] = c.output;
+  if (c.record.recv_place == 0) c.output_of[rank_] = c.output;
   c.inputs_aligned = inputs % 16 == 0;
   c.outputs_aligned = outputs % 16 == 0;
 }

@@ -39,19 +39,23 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   const int fixed = ranks == 2 || ranks == 4 || ranks == 8 ? ranks : 0;
   const unsigned most_lanes = most_fused_lanes(form, element_bytes == 4 || w.experts ? 0 : fixed);
   const unsigned held = most_lanes * static_cast<unsigned>(fused_pieces_of_lane(form));
-  const unsigned most_blocks = limits.blocks[static_cast<int>(form)];
+  // Clusters do not fill a device; rows of one block each do without.
+  const unsigned all_blocks = limits.blocks[static_cast<int>(form)];
+  const bool clusters = meets(w) && limits.has_clusters();
+  const unsigned of_teams = clusters ? limits.clustered[static_cast<int>(form)] : all_blocks;
   const unsigned least = (pieces + held - 1) / held;
-  if (least > most_blocks_of_row || least > most_blocks) return shape;
+  if (least > most_blocks_of_row || least > (least > 1 ? of_teams : all_blocks)) return shape;
 
   // In two shots of packets all teams share in the rows that come and go.
   const unsigned teams_of_row = form == fused_form::two_shot_packet ? static_cast<unsigned>(ranks - 1) : 1;
   const std::uint64_t teams_wanted = (uses_shares(form) ? w.share : w.tokens) * teams_of_row;
   const unsigned of_block = uses_packets(form) ? packet_pieces_of_block(ranks) : bulk_pieces_of_block;
-  const std::uint64_t to_spare = teams_wanted == 0 ? 1 : most_blocks / teams_wanted;
+  const std::uint64_t to_spare = teams_wanted == 0 ? 1 : of_teams / teams_wanted;
   const std::uint64_t useful = std::min<std::uint64_t>((pieces + of_block - 1) / of_block, most_blocks_of_row);
   const auto split = static_cast<unsigned>(std::max<std::uint64_t>(least, std::min(to_spare, useful)));
   w.spread(piece, split);
-  w.is_clustered = w.split > 1 && meets(w) && limits.clusters;
+  w.is_clustered = w.split > 1 && clusters;
+  const unsigned most_blocks = w.is_clustered ? of_teams : all_blocks;
 
   shape.rows = std::min<std::uint64_t>(rows_held(form, element_bytes, map, w), 1u << 20);
   if (w.split > 1 && meets(w) && !w.is_clustered) {

@@ -5,6 +5,8 @@
 // tuning changes.
 #pragma once
 
+#include <algorithm>
+
 #include "proto/fused_work.hpp"
 #include "proto/layout.hpp"
 
@@ -12,8 +14,12 @@ namespace xyl {
 
 // What all ranks' devices can do together.
 struct fused_limits {
-  unsigned blocks[fused_forms] = {};  // by form: co-resident on every rank
-  bool clusters = false;              // every device has clusters of eight blocks
+  unsigned blocks[fused_forms] = {};     // by form: co-resident on every rank
+  unsigned clustered[fused_forms] = {};  // the same of blocks in clusters of eight; 0: a device has no clusters
+
+  bool has_clusters() const {
+    return std::all_of(clustered, clustered + fused_forms, [](unsigned n) { return n != 0; });
+  }
 };
 
 struct fused_shape {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/joint.hpp"
 #include "comm/together.hpp"
 
 namespace xyl::group {
@@ -83,7 +84,59 @@ result lend_streams(std::vector<calls_of_rank>& ranks, bool before) {
   return {};
 }
 
+// The calls of one rank that work on its device, and the others.
+struct sorted_calls {
+  calls_of_rank* of;
+  joint_part on_device;
+  std::vector<request> calls, transfers;  // the others
+};
+struct ranks_with_one_device {
+  const void* common;
+  std::vector<sorted_calls> ranks;
+};
+
+std::vector<ranks_with_one_device> sets_of(std::vector<calls_of_rank>& ranks) {
+  std::vector<ranks_with_one_device> sets;
+  for (calls_of_rank& one : ranks) {
+    communicator* c = nullptr;
+    // What is wrong is said when its calls are run.
+    if (one.streams.empty() || !one.how.find(c).ok()) continue;
+    const void* const common = joint_group::common_to(*c);
+    if (common == nullptr) continue;
+    auto set = std::find_if(sets.begin(), sets.end(), [&](const auto& s) { return s.common == common; });
+    if (set == sets.end()) set = sets.insert(set, {common, {}});
+    sorted_calls& sorted = set->ranks.emplace_back(sorted_calls{&one, {c, {}, {}}, {}, {}});
+    for (const request& r : one.calls) (c->works_on_device(r) ? sorted.on_device.calls : sorted.calls).push_back(r);
+    for (const request& r : one.transfers)
+      (c->works_on_device(r) ? sorted.on_device.transfers : sorted.transfers).push_back(r);
+  }
+  return sets;
+}
+
+// Runs, and takes out, what can be done for all ranks of a communicator at once. It only enqueues.
+result run_jointly(std::vector<calls_of_rank>& ranks) {
+  result first;
+  for (ranks_with_one_device& set : sets_of(ranks)) {
+    std::vector<joint_part> parts;
+    for (const sorted_calls& one : set.ranks) parts.push_back(one.on_device);
+    joint_group joint(std::move(parts));
+    if (!joint.is_whole()) continue;
+    for (sorted_calls& one : set.ranks) {
+      one.of->calls = std::move(one.calls);
+      one.of->transfers = std::move(one.transfers);
+      one.of->streams.clear();
+    }
+    result done = guarded([&] { return joint.run(); });
+    if (done.ok()) continue;
+    for (const sorted_calls& one : set.ranks) one.of->how.remember(done);
+    if (first.ok()) first = std::move(done);
+  }
+  std::erase_if(ranks, [](const calls_of_rank& one) { return one.calls.empty() && one.transfers.empty(); });
+  return first;
+}
+
 result run_calls(std::vector<calls_of_rank>& ranks) {
+  result jointly = ranks.size() > 1 ? guarded([&] { return run_jointly(ranks); }) : result();
   const bool several = ranks.size() > 1;
   if (several) XYL_TRY(lend_streams(ranks, true));
   std::vector<std::vector<step>> lists;
@@ -95,6 +148,7 @@ result run_calls(std::vector<calls_of_rank>& ranks) {
   result called = run_lists(lists);
   // Also after an error: what was enqueued is the named streams' all the same.
   result returned = several ? lend_streams(ranks, false) : result();
+  if (!jointly.ok()) return jointly;
   return called.ok() ? std::move(returned) : std::move(called);
 }
 

@@ -14,6 +14,10 @@
 #include "base/result.hpp"
 #include "comm/request.hpp"
 
+namespace xyl {
+class communicator;
+}
+
 namespace xyl::group {
 
 // Of the calling thread.
@@ -25,13 +29,16 @@ using step = std::function<result()>;
 // null: from nothing.
 void record_making(const void* from, step make);
 // What is recorded of a rank's calls. When a thread drives several ranks, none of their work on a device may sit in
-// a queue behind another's, which waits for it: then each rank's goes to a stream of its own. lend() makes that
-// stream come after those that the calls name (before = true), and those after it; it is called on the thread that
-// ends the group, as what some handles of streams mean depends on the thread.
+// a queue behind another's, which waits for it: it is done jointly where that is possible (see comm/joint.hpp),
+// else each rank's goes to a stream of its own. lend() makes that stream come after those that the calls name
+// (before = true), and those after it; it is called on the thread that ends the group, as what some handles of
+// streams mean depends on the thread.
 struct hooks {
   std::function<result(const request&)> run;                 // one that is no transfer
   std::function<result(std::span<const request>)> transfer;  // all transfers
   std::function<result(bool before, std::span<const xylStream_t> named, xylStream_t& own)> lend;
+  std::function<result(communicator*& now)> find;       // whose calls these are, if it is still there
+  std::function<void(const result& failure)> remember;  // of what was done with other ranks' calls
 };
 // Records a call of a rank; `rank` is anything that tells ranks apart. on_device: it works on a stream. The hooks
 // of a rank's first call are used.

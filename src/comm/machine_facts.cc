@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "topo/import.hpp"
 #include "topo/override.hpp"
 #include "topo/pci_link.hpp"
 
@@ -61,6 +62,52 @@ result read_graph(const planning_input& in, machine_facts& out) {
     return {};
   }
   return named("XYLEM_TOPO_OVERRIDE", topo::apply_override_file(file.c_str(), out.g));
+}
+
+namespace {
+
+bool is_forbidden(const topo::graph& g, topo::vertex_id from, topo::vertex_id to) {
+  return std::any_of(g.pairs.begin(), g.pairs.end(), [&](const topo::pair_figure& p) {
+    return p.from == from && p.to == to && p.peer_to_peer == false;
+  });
+}
+
+}  // namespace
+
+std::string forbidden_link(const planning_input& in) {
+  const parameters& p = in.wishes;
+  if (in.devices.empty() || (p.topology_file.empty() && p.topology_override.empty())) return {};
+  machine_facts machine;
+  if (!read_described_graph(in, machine).ok()) return {};
+  topo::graph& g = machine.g;
+  // The driver's refusals are not a person's: whether they hold is tried. What it adds to a file comes behind it,
+  // so that numbers of vertices are the same.
+  topo::graph file;
+  if (!p.topology_file.empty() && !topo::import_file(p.topology_file.c_str(), file).ok()) return {};
+  for (topo::pair_figure& one : g.pairs)
+    if (!is_forbidden(file, one.from, one.to)) one.peer_to_peer.reset();
+  if (!p.topology_override.empty() && !topo::apply_override_file(p.topology_override.c_str(), g).ok()) return {};
+
+  std::vector<topo::vertex_id> used;
+  for (const topo::vertex_id v : g.gpus())
+    if (std::any_of(in.devices.begin(), in.devices.end(),
+                    [&](const device_handle& h) { return g.vertices[v].pci == address_of(h); }))
+      used.push_back(v);
+  std::string first;
+  unsigned more = 0;
+  for (const topo::vertex_id from : used)
+    for (const topo::vertex_id to : used) {
+      if (from == to || !is_forbidden(g, from, to)) continue;
+      const bool by_file = is_forbidden(file, from, to);
+      if (first.empty())
+        first = format_text("%s=%.100s says that there is no peer-to-peer from %s to %s",
+                            by_file ? "XYLEM_TOPO_FILE" : "XYLEM_TOPO_OVERRIDE",
+                            by_file ? p.topology_file.c_str() : p.topology_override.c_str(),
+                            g.vertices[from].name.c_str(), g.vertices[to].name.c_str());
+      else
+        ++more;
+    }
+  return more == 0 ? first : first + format_text(", nor between %u more pairs", more);
 }
 
 std::vector<topo::vertex_id> place_ranks(const planning_input& in, machine_facts& machine) {

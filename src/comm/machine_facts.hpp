@@ -28,6 +28,14 @@ result read_graph(const planning_input& in, machine_facts& out);
 // own.
 std::vector<topo::vertex_id> place_ranks(const planning_input& in, machine_facts& machine);
 
+// Why the ranks' GPUs must not use each other's memory, by a file that a person names; "" if none says so. One pair
+// is enough, as with a probe. What is wrong with a file is said when the plan is made, not here.
+std::string forbidden_link(const planning_input& in);
+
+// Of each rank, the NUMA node that a plan for GPUs that meet in host memory puts its bounce buffer on; -1: nothing is
+// known of it.
+std::vector<int> bounce_nodes(planning_input in);
+
 topo::pci_address address_of(const device_handle& h);
 // As the driver prints it.
 std::string uuid_text(const std::uint8_t (&uuid)[16]);

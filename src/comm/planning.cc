@@ -95,10 +95,25 @@ result plan_devices(const planning_input& in, const std::optional<plan_override>
   if (in.wishes.forced_algorithm) request.forced = topo::method_of(*in.wishes.forced_algorithm);
   request.deterministic = in.wishes.deterministic;
   request.override_with = prescribed;
+  // One pair that has to leads all there.
+  request.host_staged = in.is_staged;
   return topo::make_plan(machine.g, request, plan);
 }
 
 }  // namespace
+
+std::vector<int> bounce_nodes(planning_input in) {
+  std::vector<int> nodes(in.devices.size(), -1);
+  in.is_staged = true;
+  machine_facts machine;
+  topo::plan plan;
+  // What is wrong with a file is said when the plan is made.
+  if (nodes.size() > topo::plan_table::most_ranks || !read_graph(in, machine).ok() ||
+      !plan_devices(in, {}, machine, plan).ok())
+    return nodes;
+  for (const topo::bounce& b : plan.bounces) nodes[static_cast<std::size_t>(b.rank)] = b.numa_node;
+  return nodes;
+}
 
 bool agreed_choice::plausible(std::uint32_t of_ranks) const {
   if (!choice.plausible(of_ranks) || description_bytes == 0 || description_bytes > (1u << 26)) return false;

@@ -126,6 +126,7 @@ void probe_run::meet() {
 probe_answer probe_run::part(const probe_step& step, std::uint32_t number) {
   auto a = blank<probe_answer>();
   a.number = number;
+  if (order_.acts[rank_] == 0) return a;
   if (!child_.running()) {
     a.state = number_of(probe_state::gone);
     put_text(a.text, why_);
@@ -159,7 +160,7 @@ probe_answer probe_run::part(const probe_step& step, std::uint32_t number) {
 result probe_run::run(const probe_exchange& exchange) {
   auto hello = blank<probe_hello>();
   try {
-    hello = start();
+    if (order_.acts[rank_] != 0) hello = start();
   } catch (const std::bad_alloc&) {
     hello.state = number_of(probe_state::failed);
     child_.kill();

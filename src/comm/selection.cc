@@ -10,9 +10,9 @@ namespace xyl {
 
 namespace {
 
-// Of GPUs that meet in host memory. Some 60 us until all parts of the pipeline are at work (estimated) are paid
-// back by 49 GB/s instead of 31 from 5 MB on.
-constexpr std::uint64_t staged_copy_bytes = 4 << 20;
+// Of GPUs that meet in host memory. Measured between two: 672 us for 16M, where two-shot takes 555, but 2097 for
+// 64M.
+constexpr std::uint64_t staged_copy_bytes = 32 << 20;
 
 unsigned even_blocks(std::uint64_t bytes, std::uint64_t per_block, unsigned limit) {
   const std::uint64_t blocks = (bytes + per_block - 1) / per_block;
@@ -49,13 +49,16 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   // Measured with several ranks on one GPU. Packets cost twice the bytes to every peer, one-shot once; the more
   // peers, the sooner a share for each is better.
   if (staged) {
-    // Measured between two GPUs: packets of 1K, 4K, 16K, 64K took 9.2, 31, 127, 505 us, every line a transaction of
-    // its own over PCIe; one-shot 40 us for 256K, 85 for 1M. For more ranks nothing is measured.
-    s.device = ranks <= 2 ? thresholds(512, 0, UINT64_MAX, 8 << 20) : thresholds(512, 0, 16 << 10, 8 << 20);
+    // Measured between two GPUs, packets / one-shot / two-shot: 1K 2.8 / 5.8 / 10 us, 16K 4.3 / 7.5 / 11, 64K 7.6 /
+    // 9.2 / 12, 256K 22 / 16 / 17, 1M - / 47 / 45, 4M - / 168 / 148. Several ranks of one GPU share its link:
+    // packets took 5.3 us for 1K, 7.9 for 4K, 20 for 16K with 4 ranks, and 8.6, 27 and 99 with 8.
+    s.device = ranks <= 2   ? thresholds(96 << 10, 0, 768 << 10, 8 << 20)
+               : ranks <= 4 ? thresholds(4 << 10, 0, 16 << 10, 8 << 20)
+                            : thresholds(1 << 10, 0, 16 << 10, 8 << 20);
     per_block(2 << 10, 4 << 10, 8 << 10);
     s.device.from = origin::staged;
   } else if (ranks <= 2) {
-    s.device = thresholds(208 << 10, 512 << 10, UINT64_MAX, 8 << 20);
+    s.device = thresholds(208 << 10, 512 << 10, UINT64_MAX, 16 << 20);
     per_block(2 << 10, 8 << 10, 4 << 10);
   } else if (ranks <= 4) {
     s.device = thresholds(64 << 10, 512 << 10, 0, 8 << 20);
@@ -81,9 +84,10 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   }
   s.one_way_bytes = ranks > 1 && !p.forced_algorithm ? most_one_way_bytes : 0;
   // Measured with rows of 14 KB, several ranks on one GPU: a second launch costs 2.4 us and more, but the first is
-  // as fast as the bare allreduce, which the forms in one step are only while a block or two have each row.
-  s.fused_packet_bytes = ranks <= 2 ? 192 << 10 : ranks <= 4 ? 128 << 10 : 40 << 10;
-  s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 192 << 10 : ranks <= 4 ? 128 << 10 : 160 << 10);
+  // as fast as the bare allreduce, which the forms in one step are only while a block or two have each row. Between
+  // two ranks one-shot is faster than either (32 rows 6.6 us, in two steps 8.6) while each row has a block.
+  s.fused_packet_bytes = ranks <= 2 ? 240 << 10 : ranks <= 4 ? 128 << 10 : 40 << 10;
+  s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 8 << 20 : ranks <= 4 ? 128 << 10 : 160 << 10);
   // Meetings of the ranks cost less than a copy from here on. One-shot reads everything everywhere, but nobody
   // writes to others; on hosts two ranks gain by that, on one GPU (2, 4, 8 ranks, 256K to 64M) nobody.
   s.host.pull_bytes = 64 << 10;
@@ -238,7 +242,7 @@ std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wan
       held = map.packet_capacity();
       break;
     case algorithm::one_shot:
-      held = map.bulk_stride;
+      held = map.one_shot_capacity();
       break;
     case algorithm::two_shot:
       held = map.bulk_stride / 2 * ranks;

@@ -91,8 +91,12 @@ class cuda_device_side final : public device_side {
   // In device_windows_cuda.cc.
   result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
                      xylStream_t stream) override;
-  result pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
+  result pull_move(window_use use, unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
                    xylStream_t stream) override;
+  std::byte* scratch_of(int p) const override {
+    return windows_ ? nullptr : peers_[static_cast<std::size_t>(p)] + map_.scratch_offset(static_cast<unsigned>(p));
+  }
+  bool can_copy() const override { return copying_[0].streams[0] != nullptr; }
   result export_memory(const void* memory, exported_memory& out) const override;
   result open_memory(const exported_memory& of, int p, bool same_process, std::byte*& out, void*& opened) override;
   void close_memory(void* opened) override;
@@ -112,6 +116,12 @@ class cuda_device_side final : public device_side {
                xylStream_t stream) override;
   bool can_add(xylDataType_t type) const override;
   result fused_rows(const fused_work& work, xylDataType_t type, xylStream_t stream) override;
+  // In device_joint_cuda.cc.
+  result reduce_jointly(const joint_reduction<device_capacity>& what, xylDataType_t type, xylRedOp_t operation,
+                        std::uint32_t divisor, xylStream_t stream) override;
+  result move_jointly(std::span<const joint_piece> all, xylStream_t stream) override;
+  result begin_joint(xylStream_t stream) override;
+  result end_joint(xylStream_t stream) override;
   void wait_at_most(std::int64_t deadline_ns) override { deadline_ns_ = deadline_ns; }
   result drain() override {
     const device_scope scope(device_);

@@ -19,10 +19,11 @@ class kernel_check {
   // `side` is connected and outlives this.
   static result create(device_side& side, int rank, int ranks, std::unique_ptr<kernel_check>& out);
 
-  // Collective over the ranks of `side`. fused_blocks: co-resident, by form; clusters: whether rows may be a
-  // cluster of blocks. The result is this rank's own finding. Fails with the family's name if a sum is wrong, or as
-  // the launch fails.
-  virtual result run(std::span<const unsigned, fused_forms> fused_blocks, bool clusters) = 0;
+  // Collective over the ranks of `side`; the same everywhere. fused_blocks: co-resident, by form; clusters: whether
+  // rows may be a cluster of blocks; copies: whether the kernels between copies may run, of which several wait at
+  // once, on streams of their own: two ranks of a process on one GPU could get in each other's way. The result is
+  // this rank's own finding. Fails with the family's name if a sum is wrong, or as the launch fails.
+  virtual result run(std::span<const unsigned, fused_forms> fused_blocks, bool clusters, bool copies) = 0;
 };
 
 }  // namespace xyl

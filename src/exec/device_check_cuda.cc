@@ -52,7 +52,7 @@ class cuda_kernel_check final : public kernel_check {
     return scratch_.create(4 * bytes);
   }
 
-  result run(std::span<const unsigned, fused_forms> fused_blocks, bool clusters) override {
+  result run(std::span<const unsigned, fused_forms> fused_blocks, bool clusters, bool copies) override {
     const device_scope scope(side_.handle().ordinal);
     XYL_TRY(scope.status());
     // Every rank gives its number plus one: small integers, whose sum is exact in fp32.
@@ -65,6 +65,8 @@ class cuda_kernel_check final : public kernel_check {
         XYL_TRY(reduce(how));
       for (const move_form how : {move_form::packet, move_form::direct}) XYL_TRY(all_gather(how));
       if (ranks_ > 2) XYL_TRY(spread());
+      XYL_TRY(pulls());
+      if (copies && side_.can_copy()) XYL_TRY(copied());
     }
     XYL_TRY(scale());
     XYL_TRY(norms());
@@ -95,6 +97,9 @@ class cuda_kernel_check final : public kernel_check {
 
   result expect(const char* family, const std::byte* at, std::uint64_t count, float value) const {
     row_type got(count);
+    // Ended before the copy is asked for: a copy to pageable memory waits inside the driver, with the driver's
+    // lock, and ranks that are other threads of this process could not launch what the kernel waits for.
+    XYL_TRY(cuda_result(cudaStreamSynchronize(scratch_.stream), "cudaStreamSynchronize"));
     XYL_TRY(cuda_result(
         cudaMemcpyAsync(got.data(), at, count * sizeof(bfloat16), cudaMemcpyDeviceToHost, scratch_.stream),
         "cudaMemcpyAsync"));
@@ -142,8 +147,68 @@ class cuda_kernel_check final : public kernel_check {
     return expect(names[static_cast<int>(how)], first_output(), count, rank_ == 0 ? sum() : -1.0f);
   }
 
-  // Every rank's number plus one, piece behind piece over both outputs. What pulls is left to calls: where it is
-  // possible is not known here.
+  // Where devices reach each other's memory. What stands for registered buffers is the scratch memory of all ranks:
+  // an input, and behind it an output.
+  result pulls() {
+    if (side_.scratch_of(rank_) == nullptr || side_.scratch_bytes() < 2 * bytes) return {};
+    pull_call<device_capacity> call;
+    for (int p = 0; p < ranks_; ++p) {
+      call.input_of[p] = side_.scratch_of(p);
+      call.output_of[p] = side_.scratch_of(p) + bytes;
+    }
+    call.inputs_aligned = call.outputs_aligned = true;
+    std::byte* const own = side_.scratch_of(rank_);
+    XYL_TRY(fill(own, rounded(static_cast<float>(rank_ + 1))));
+    for (const pull_form how : {pull_form::one_shot, pull_form::two_shot, pull_form::gathered, pull_form::staged})
+      XYL_TRY(pull(how, own, call));
+    return pull_all(own, call);
+  }
+
+  result pull(pull_form how, std::byte* own, pull_call<device_capacity> call) {
+    static constexpr const char* names[] = {"one-shot pull", "two-shot pull", "gathered pull", "staged pull"};
+    const bool is_staged = how == pull_form::staged;
+    call.input = is_staged ? input() : own;
+    call.output = how == pull_form::two_shot ? own + bytes : first_output();
+    if (how != pull_form::two_shot) call.output_of[rank_] = call.output;
+    call.count = elements - 3;
+    call.record = record_of(collective::all_reduce);
+    call.record.operation = xylSum;
+    call.record.count = call.count;
+    XYL_TRY(fill(call.output, rounded(-1.0f)));
+    // Two-shot: a peer writes there no sooner than it has heard of this launch.
+    XYL_TRY(side_.pull_reduce(how, 1, call, scratch_.stream));
+    return expect(names[static_cast<int>(how)], call.output, call.count, sum());
+  }
+
+  // An allgather of two rows' worth in all.
+  result pull_all(std::byte* own, pull_call<device_capacity> call) {
+    const std::uint64_t piece = elements / static_cast<unsigned>(ranks_) - 3;
+    movement how;
+    how.bytes = how.output_stride = piece * sizeof(bfloat16);
+    call.input = own;
+    call.output = first_output();
+    call.record = record_of(collective::all_gather);
+    call.record.count = piece;
+    XYL_TRY(fill(first_output(), rounded(-1.0f)));
+    XYL_TRY(side_.pull_move(window_use::inputs, 1, how, call, scratch_.stream));
+    for (int p = 0; p < ranks_; ++p)
+      XYL_TRY(expect("pulling movement", first_output() + static_cast<unsigned>(p) * how.bytes, piece,
+                     static_cast<float>(p + 1)));
+    return {};
+  }
+
+  // One chunk: a step that tells and one that waits, for shares and for results, a sum and a delivery.
+  result copied() {
+    const std::uint64_t count = elements - 3;
+    call_record record = record_of(collective::all_reduce);
+    record.operation = xylSum;
+    record.count = count;
+    XYL_TRY(fill(first_output(), rounded(-1.0f)));
+    XYL_TRY(side_.all_reduce_by_copies(input(), first_output(), count, record, scratch_.stream));
+    return expect("copying", first_output(), count, sum());
+  }
+
+  // Every rank's number plus one, piece behind piece over both outputs.
   result all_gather(move_form how) {
     const std::uint64_t piece = 2 * elements / static_cast<unsigned>(ranks_) - 3;
     movement what;

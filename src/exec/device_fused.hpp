@@ -7,8 +7,8 @@
 
 namespace xyl {
 
-// Says in the handle whether the fused kernels' blocks can form clusters of the most that a launch asks for; then
-// its numbers of blocks, filled in before, become those that whole clusters have.
+// Says in the handle whether the fused kernels' blocks can form clusters of the most that a launch asks for; and
+// how many blocks whole clusters have; its other numbers of blocks are there already.
 result find_clusters(int device, device_handle& handle);
 
 }  // namespace xyl

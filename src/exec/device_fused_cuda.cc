@@ -26,7 +26,7 @@ result find_clusters(int device, device_handle& handle) {
                       "cudaDeviceGetAttribute"));
   XYL_TRY(cuda_result(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
                       "cudaDeviceGetAttribute"));
-  handle.has_clusters = 0;
+  std::fill(std::begin(handle.max_clustered_blocks), std::end(handle.max_clustered_blocks), 0);
   if (!known_archs::of(10 * major + minor).has_clusters) return {};
   std::int32_t held[fused_forms];
   std::copy(std::begin(handle.max_fused_blocks), std::end(handle.max_fused_blocks), held);
@@ -48,8 +48,7 @@ result find_clusters(int device, device_handle& handle) {
     std::int32_t& most = held[static_cast<int>(e.form)];
     most = std::min(most, clusters * static_cast<std::int32_t>(most_blocks_of_row));
   }
-  handle.has_clusters = 1;
-  std::copy(std::begin(held), std::end(held), handle.max_fused_blocks);
+  std::copy(std::begin(held), std::end(held), handle.max_clustered_blocks);
   return {};
 }
 

@@ -22,6 +22,7 @@
 #include "proto/call.hpp"
 #include "proto/forms.hpp"
 #include "proto/fused_work.hpp"
+#include "proto/joint.hpp"
 #include "proto/pull.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/transfer.hpp"
@@ -39,8 +40,9 @@ struct device_handle {
   std::int32_t ordinal;      // CUDA device number in that process
   std::int32_t max_blocks;   // co-resident blocks of the most demanding kernel on the whole device
   std::int32_t max_fused_blocks[fused_forms];  // the same of the fused kernels, by form
-  std::int32_t max_pull_blocks;                // and of kernels on registered buffers
-  std::int32_t has_clusters;                   // of the most blocks that may share a row
+  std::int32_t
+      max_clustered_blocks[fused_forms];  // in clusters of the most that may share a row; 0: there are none
+  std::int32_t max_pull_blocks;           // and of kernels on registered buffers
   std::int32_t pci_domain, pci_bus, pci_device;
   std::int32_t sm;       // compute capability: 10 * major + minor
   std::uint8_t ipc[64];  // cudaIpcMemHandle_t
@@ -144,8 +146,14 @@ class device_side {
   // in.
   virtual result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
                              xylStream_t stream) = 0;
-  virtual result pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
-                           xylStream_t stream) = 0;
+  virtual result pull_move(window_use use, unsigned blocks, const movement& how,
+                           const pull_call<device_capacity>& what, xylStream_t stream) = 0;
+  // device_side::scratch_bytes() of rank p's memory as this rank's device reaches it, which no peer looks at in a
+  // call of the ABI; null where devices do not reach each other's memory.
+  virtual std::byte* scratch_of(int p) const = 0;
+  std::size_t scratch_bytes() const { return map().scratch_bytes(); }
+  // Whether all_reduce_by_copies() and move_by_copies() have room and queues.
+  virtual bool can_copy() const = 0;
   // What another rank needs to reach this memory of the device. Fails where other processes cannot (memory that is
   // not of cudaMalloc, pinned or managed memory).
   virtual result export_memory(const void* memory, exported_memory& out) const = 0;
@@ -173,6 +181,13 @@ class device_side {
   virtual bool can_add(xylDataType_t type) const = 0;
   // The second step of a fused call in two, for all of work.tokens: see proto/fused_rows.hpp.
   virtual result fused_rows(const fused_work& work, xylDataType_t type, xylStream_t stream) = 0;
+  // What works for all ranks of a communicator, see proto/joint.hpp: all buffers are of this device. It is not
+  // ordered behind anybody's earlier launches but by begin_joint() of each rank, with end_joint() behind it.
+  virtual result reduce_jointly(const joint_reduction<device_capacity>& what, xylDataType_t type,
+                                xylRedOp_t operation, std::uint32_t divisor, xylStream_t stream) = 0;
+  virtual result move_jointly(std::span<const joint_piece> all, xylStream_t stream) = 0;
+  virtual result begin_joint(xylStream_t stream) = 0;
+  virtual result end_joint(xylStream_t stream) = 0;
   // Of launches from now on: the longest that a wait may last.
   virtual void wait_at_most(std::int64_t deadline_ns) = 0;
   // Waits until nothing that was enqueued outside graphs is running.

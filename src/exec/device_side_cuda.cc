@@ -14,6 +14,7 @@
 #include "kernels/arch.hpp"
 #include "kernels/collective_table.hpp"
 #include "kernels/fused_table.hpp"
+#include "kernels/joint.hpp"
 #include "kernels/pull_table.hpp"
 #include "kernels/sync_table.hpp"
 #include "os/machine.hpp"
@@ -67,7 +68,9 @@ result load_kernels(int device, unsigned ranks, device_handle& handle) {
   element_types::for_each([&](auto entry, int) {
     load(scaling_kernel(entry.code));
     load(choose_copied_kernel(entry.code));
+    load(choose_joint_reduce_kernel(entry.code));
   });
+  load(joint_move_kernel());
   // One block of each rank, while nothing else of the communicator runs.
   cudaFuncAttributes attributes;
   XYL_TRY(cuda_result(cudaFuncGetAttributes(&attributes, trial_kernel().function),

@@ -94,6 +94,8 @@ result cuda_device_side::try_path(const trial_plan& plan, trial_finding& out) {
   XYL_TRY(cuda_result(cudaMemcpyAsync(there, &plan, sizeof plan, cudaMemcpyHostToDevice, own_stream_),
                       "cudaMemcpyAsync of a self-test"));
   XYL_TRY(cuda_result(cudaGraphLaunch(launches, own_stream_), "cudaGraphLaunch of a self-test"));
+  // Ended before the copy is asked for: see kernel_check.
+  XYL_TRY(cuda_result(cudaStreamSynchronize(own_stream_), "cudaStreamSynchronize of a self-test"));
   trial_state state;
   XYL_TRY(cuda_result(cudaMemcpyAsync(&state, there, sizeof state, cudaMemcpyDeviceToHost, own_stream_),
                       "cudaMemcpyAsync of a self-test"));

@@ -143,8 +143,8 @@ result cuda_device_side::pull_reduce(pull_form form, unsigned blocks, const pull
   return order_.after(stream);
 }
 
-result cuda_device_side::pull_move(unsigned blocks, const movement& how, const pull_call<device_capacity>& what,
-                                   xylStream_t stream) {
+result cuda_device_side::pull_move(window_use use, unsigned blocks, const movement& how,
+                                   const pull_call<device_capacity>& what, xylStream_t stream) {
   XYL_TRY(check_blocks(blocks));
   const device_scope scope(device_);
   XYL_TRY(scope.status());
@@ -155,6 +155,7 @@ result cuda_device_side::pull_move(unsigned blocks, const movement& how, const p
   take_buffers(arguments, what, peers_.size());
   arguments.units_of_block = units_of_each(units_of(how.bytes, 16), blocks);
   arguments.how = how;
+  arguments.use = use;
   XYL_TRY(
       launch(k, blocks, shape_of(k, arguments.units_of_block, map_.ranks), arguments, stream, sync_.flag_overlap));
   return order_.after(stream);

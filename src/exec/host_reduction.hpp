@@ -58,16 +58,15 @@ struct host_reduction {
 
   // See proto/pull.hpp. Calls bring all ranks' buffers.
   template <class S, class Call, class Input>
-  void reduce_inputs(S& s, const Call& c, range units, Input input, bool for_all, std::byte* kept) const {
+  void reduce_inputs(S& s, const Call& c, range units, Input input, int outputs, std::byte* kept) const {
     const std::uint64_t first = units.begin * 16;
     in_pieces(bytes_in(*this, units, c.count), [&](std::uint64_t at, std::uint64_t bytes) {
       const void* sources[host_capacity];
       for (int p = 0; p < c.ranks; ++p) sources[p] = input(p) + first + at;
-      std::byte* const output = c.output_of[c.rank] + first + at;
+      std::byte* const output = outputs == 0 ? kept + at : c.output_of[c.rank] + first + at;
       reduce_range(output, sources, c.ranks, bytes / element_bytes, divisor);
-      if (kept != nullptr) s.copy(kept + at, output, bytes);
-      for (int k = 1; for_all && k < c.ranks; ++k)
-        s.copy(c.output_of[(c.rank + k) % c.ranks] + first + at, output, bytes);
+      if (kept != nullptr && outputs != 0) s.copy(kept + at, output, bytes);
+      for (int k = 1; k < outputs; ++k) s.copy(c.output_of[(c.rank + k) % c.ranks] + first + at, output, bytes);
     });
   }
 

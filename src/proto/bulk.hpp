@@ -244,19 +244,18 @@ XYL_FN unit16 finish_unit(const Call& c, const R& red, std::uint64_t u, bool is_
 // Peers looked at together where the number of ranks is not a constant, or the units are not whole and aligned.
 inline constexpr int bulk_batch = 4;
 
-// Combines unit `u` of ranks [first, first + N) into acc, in rank order; `staged`: its number in the peers'
-// regions.
+// Combines a unit of ranks [first, first + N) into acc, in rank order; `staged`: its number in the peers' regions,
+// `own`: this rank's.
 template <int N, class S, class Call, class R, class From>
-XYL_FN void reduce_peers(S& s, const Call& c, const R& red, int first, int ranks, std::uint64_t u,
-                         std::uint64_t staged, bool aligned, From from,
-                         typename R::accumulator (&acc)[2][R::per_word]) {
-  const auto load = [&](int p) {
-    if (p == c.rank) return load_user<typename R::element, unit16>(c.input, u * per_unit(red), c.count, aligned);
-    return p < ranks ? s.load_peer16(at<const unit16>(c, c.rank, from(p)) + staged) : unit16{};
-  };
+XYL_FN void reduce_peers(S& s, const Call& c, const R& red, int first, int ranks, const unit16& own,
+                         std::uint64_t staged, From from, typename R::accumulator (&acc)[2][R::per_word]) {
   unit16 data[N];
 #pragma unroll
-  for (int i = 0; i < N; ++i) data[i] = load(first + i);
+  for (int i = 0; i < N; ++i) {
+    const int p = first + i;
+    data[i] = own;
+    if (p != c.rank && p < ranks) data[i] = s.load_peer16(at<const unit16>(c, c.rank, from(p)) + staged);
+  }
 #pragma unroll
   for (int i = 0; i < N; ++i)
     if (first + i < ranks) combine_unit(red, first + i == 0, data[i], acc);
@@ -307,8 +306,10 @@ XYL_FN void reduce_in_rank_order(S& s, const Call& c, const R& red, range units,
     }
     for (; u < units.end; u += lanes) {
       typename R::accumulator acc[2][R::per_word] = {};
-      for (int first = 0; first < ranks; first += bulk_batch)
-        reduce_peers<bulk_batch>(s, c, red, first, ranks, u, u - units.begin, in_aligned, from, acc);
+      const auto own = load_user<T, unit16>(c.input, u * per_unit(red), c.count, in_aligned);
+      constexpr int batch = R::ranks != 0 && R::ranks < bulk_batch ? R::ranks : bulk_batch;
+      for (int first = 0; first < ranks; first += batch)
+        reduce_peers<batch>(s, c, red, first, ranks, own, u - units.begin, from, acc);
       const unit16 sum = finish_unit(c, red, u, true, acc);
       store_user<T>(c.output, u * per_unit(red), c.count, out_aligned, sum);
       if (share)

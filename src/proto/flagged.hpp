@@ -64,7 +64,7 @@ XYL_FN std::uint64_t place_of(const S& s, const Call& c, std::uint64_t bytes) {
 template <class S, class Call>
 XYL_FN std::uint64_t one_shot_offset(const S&, const Call& c, epoch_t e, int p, std::uint64_t bytes) {
   const unsigned slot = c.map.slot(e);
-  const std::uint64_t region = c.map.bulk_offset(slot, static_cast<unsigned>(p));
+  const std::uint64_t region = c.map.one_shot_offset(slot, static_cast<unsigned>(p));
   if constexpr (is_single_lane<S>)
     return bytes <= c.map.inline_bytes() ? c.map.inline_offset(slot, static_cast<unsigned>(p))
                                          : region + c.map.place(e, bytes);

@@ -16,4 +16,8 @@ enum class move_form : std::uint8_t { packet, direct, pull, spread };
 // See pull_reduce_block(); staged: staged_pull().
 enum class pull_form : std::uint8_t { one_shot, two_shot, gathered, staged };
 
+// Which buffers of its peers a movement uses in place: it reads their inputs, writes their outputs, or (a
+// broadcast) reads the root's output.
+enum class window_use : std::uint8_t { inputs, outputs, root_output };
+
 }  // namespace xyl

@@ -118,34 +118,45 @@ XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
   return any || s.all(good);
 }
 
-// The sum of a piece that all ranks have put at from(rank) in this rank's workspace; this rank's own may lie in its
-// input. Where the number of ranks is a constant, all loads are issued before any is used.
-template <class F, int E, class S, class Call, class From>
-XYL_FN void sum_staged(S& s, const Call& c, const fused_work& w, std::uint64_t token, unsigned v, From from,
-                       float (&x)[E]) {
-  const std::uint64_t inside = std::uint64_t{v} * 16;
-  const auto load = [&](int p) {
+// The sums of a row's pieces that all ranks have put at from(rank) in this rank's workspace; this rank's own may
+// lie in its input. Eight loads of a lane are on their way together, or as many as there are ranks.
+template <class F, int J, int E, class S, class Call, class From>
+XYL_FN void sum_staged(S& s, const Call& c, const fused_work& w, const row_team& t, std::uint64_t token, From from,
+                       float (&x)[J][E]) {
+  constexpr int batch = F::ranks != 0 ? F::ranks : 4, group = J > 4 || batch >= 8 ? 1
+                                                              : J < 8 / batch     ? J
+                                                                                  : 8 / batch;
+  static_assert(J % group == 0);
+  const int ranks = F::ranks ? F::ranks : c.ranks;
+  const auto load = [&](int p, unsigned v) {
+    const std::uint64_t inside = std::uint64_t{v} * 16;
     if (p == c.rank && !is_mixed<F>(w))
       return load_piece<2>(s, w.input + token * w.hidden * F::element_bytes + inside);
     const unit16 u = s.load_peer16(at<const unit16>(c, c.rank, from(p) + inside));
     return piece<2>{{u.word[0] | std::uint64_t{u.word[1]} << 32, u.word[2] | std::uint64_t{u.word[3]} << 32}};
   };
-  const auto add = [&](int p, const piece<2>& one) {
-    float value[E];
-    decode_piece<typename F::codec>(one, value);
 #pragma unroll
-    for (int k = 0; k < E; ++k) x[k] = p == 0 ? value[k] : x[k] + value[k];
-  };
-  constexpr int batch = F::ranks != 0 ? F::ranks : 4;
-  const int ranks = F::ranks ? F::ranks : c.ranks;
-  for (int base = 0; base < ranks; base += batch) {
-    piece<2> in[batch];
+  for (int j = 0; j < J; j += group) {
+    // Under a condition the compiler leaves the next piece's loads where they are: registers are short.
+    if (group == 1 && t.begin + static_cast<unsigned>(j) * s.lanes() + s.lane() >= t.end) return;
+    for (int base = 0; base < ranks; base += batch) {
+      piece<2> in[group][batch];
 #pragma unroll
-    for (int i = 0; i < batch; ++i)
-      if (F::ranks != 0 || base + i < ranks) in[i] = load(base + i);
+      for (int k = 0; k < group; ++k)
 #pragma unroll
-    for (int i = 0; i < batch; ++i)
-      if (F::ranks != 0 || base + i < ranks) add(base + i, in[i]);
+        for (int i = 0; i < batch; ++i)
+          if (F::ranks != 0 || base + i < ranks) in[k][i] = load(base + i, piece_or_other(s, t, j + k));
+#pragma unroll
+      for (int k = 0; k < group; ++k)
+#pragma unroll
+        for (int i = 0; i < batch; ++i) {
+          if (F::ranks == 0 && base + i >= ranks) continue;
+          float value[E];
+          decode_piece<typename F::codec>(in[k][i], value);
+#pragma unroll
+          for (int e = 0; e < E; ++e) x[j + k][e] = base + i == 0 ? value[e] : x[j + k][e] + value[e];
+        }
+    }
   }
 }
 
@@ -160,34 +171,46 @@ XYL_FN bool fused_one_shot_block(S& s, const Call& c, const fused_work& w, const
     return c.map.bulk_offset(c.map.slot(s.epoch()), static_cast<unsigned>(p)) + place;
   };
 
+  // A row's pieces are all loaded before any is stored, and those of the first row before the epoch is known.
+  constexpr bool keep = J <= 4;
+  piece<2> own[keep ? J : 1];
+  row_inputs<F, 2, J> in;
+  const auto load_own = [&](unsigned row) {
+    if constexpr (keep)
+#pragma unroll
+      for (int j = 0; j < J; ++j) own[j] = addend<F, 2>(s, w, w.first + row, piece_or_other(s, t, j));
+  };
+  if (keep && t.index < w.rows) load_own(t.index);
   bool good = join(s);
   if constexpr (!is_single_lane<S>)
     if (good) put_headers(s, c);
   for (unsigned row = t.index; row < w.rows && good; row += t.teams)
-    if constexpr (F::has_rows)
+    if constexpr (F::has_rows) {
       f.put_addend(s, c, w, w.first + row, is_mixed<F>(w) ? 0 : 1, ranks, staged(c.rank) + row * row_bytes);
-    else
-      for_each_piece<J>(s, t, [&](int, unsigned v) {
-        const unit16 u = unit_of(addend<F, 2>(s, w, w.first + row, v));
+    } else {
+      if (row != t.index) load_own(row);
+      for_each_piece<J>(s, t, [&](int j, unsigned v) {
+        const unit16 u = unit_of(keep ? own[keep ? j : 0] : addend<F, 2>(s, w, w.first + row, v));
         const std::uint64_t to = staged(c.rank) + row * row_bytes + std::uint64_t{v} * 16;
         for (int k = is_mixed<F>(w) ? 0 : 1; k < ranks; ++k) {
           const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
           s.store16(at<unit16>(c, p, to), u);
         }
       });
+    }
+  if (keep && t.index < w.rows) in.load(s, w, t, w.first + t.index, true);
   good = good && exchange_first_phase(s, c, flag_family::one_shot, phase::one_shot);
 
   row_epilogue<S, Call, F, 2, J> epilogue(s, c, w, t, f);
   for (unsigned row = t.index; row < w.rows; row += t.teams) {
     const std::uint64_t token = w.first + row;
-    row_inputs<F, 2, J> in;
-    in.load(s, w, t, token, true);
+    if (!keep || row != t.index) in.load(s, w, t, token, true);
     float x[J][E];
     const auto from = [&](int p) { return staged(p) + row * row_bytes; };
     if constexpr (F::has_rows) {
       if (good) f.sum(c, w, token, from, x[0]);
     } else if (good) {
-      for_each_piece<J>(s, t, [&](int j, unsigned v) { sum_staged<F>(s, c, w, token, v, from, x[j]); });
+      sum_staged<F>(s, c, w, t, token, from, x);
     }
     good = epilogue.finish({row, token}, row_stage::sum, in, good, x);
     if (!good) return false;
@@ -266,7 +289,7 @@ XYL_FN bool fused_two_shot_block(S& s, const Call& c, const fused_work& w, const
     if constexpr (F::has_rows) {
       if (good) f.sum(c, w, token, from, x[0]);
     } else if (good) {
-      for_each_piece<J>(s, t, [&](int j, unsigned v) { sum_staged<F>(s, c, w, token, v, from, x[j]); });
+      sum_staged<F>(s, c, w, t, token, from, x);
     }
     const row_place place_of_row{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(c.rank), token,
                                  row_sent::as_bytes, gathered(c.rank) + k * wire_bytes};

@@ -107,41 +107,37 @@ XYL_FN piece<W> round_piece(float (&x)[E]) {
   return p;
 }
 
-// What a row needs beside its sums. A lane with one piece loads it before the wait for the peers. With several,
-// registers are short until the sums are there: then the weights are loaded before the team meets, at the best.
+// What a row needs beside its sums. The residual is loaded before the wait for the peers, or before their data; the
+// weight too by a lane with one piece. With several, registers are short, and the weight is in the first-level
+// cache after a block's first row.
 template <class F, int W, int J>
 struct row_inputs {
   static constexpr int E = W * F::per_word;
-  static constexpr bool early = J == 1;
-  static constexpr bool before_meeting = !early && J <= 8 && F::ranks != 0;
+  static constexpr bool early = J == 1, keeps_residual = J <= 4;
 
-  piece<W> residual;
-  piece<E / 2> weight[before_meeting ? J : 1];  // room for fp32
+  piece<W> residual[keeps_residual ? J : 1];
+  piece<E / 2> weight;  // room for fp32
   float scale = 1;
 
   template <class S>
   XYL_FN void load(S& s, const fused_work& w, const row_team& t, std::uint64_t token, bool with_residual) {
+    if constexpr (keeps_residual)
+      if (with_residual && w.residual)
+#pragma unroll
+        for (int j = 0; j < J; ++j) residual[j] = residual_at(s, w, token, piece_or_other(s, t, j));
     if constexpr (early)
-      for_each_piece<J>(s, t, [&](int, unsigned v) {
-        if (with_residual && w.residual) residual = residual_at(s, w, token, v);
-        if (w.pattern != fused_pattern::all_reduce) weight[0] = weight_at(s, w, v);
-      });
+      if (w.pattern != fused_pattern::all_reduce) weight = weight_at(s, w, piece_or_other(s, t, 0));
     if (F::quantises && w.scale) scale = *w.scale;
   }
   template <class S>
-  XYL_FN void load_before_meeting(S& s, const fused_work& w, const row_team& t) {
-    if constexpr (before_meeting)
-      for_each_piece<J>(s, t, [&](int j, unsigned v) { weight[j] = weight_at(s, w, v); });
+  XYL_FN void residual_of(S& s, const fused_work& w, std::uint64_t token, int j, unsigned v,
+                          float (&out)[E]) const {
+    decode_piece<typename F::codec>(keeps_residual ? residual[keeps_residual ? j : 0] : residual_at(s, w, token, v),
+                                    out);
   }
   template <class S>
-  XYL_FN void residual_of(S& s, const fused_work& w, std::uint64_t token, unsigned v, float (&out)[E]) const {
-    decode_piece<typename F::codec>(early ? residual : residual_at(s, w, token, v), out);
-  }
-  template <class S>
-  XYL_FN void weight_of(S& s, const fused_work& w, int j, unsigned v, float (&out)[E]) const {
-    const piece<E / 2> raw = early            ? weight[0]
-                             : before_meeting ? weight[before_meeting ? j : 0]
-                                              : weight_at(s, w, v);
+  XYL_FN void weight_of(S& s, const fused_work& w, unsigned v, float (&out)[E]) const {
+    const piece<E / 2> raw = early ? weight : weight_at(s, w, v);
     if (w.weight_is_float) {
 #pragma unroll
       for (int k = 0; k < E; ++k) out[k] = bits_float(static_cast<std::uint32_t>(raw.word[k / 2] >> 32 * (k % 2)));
@@ -205,7 +201,7 @@ class row_epilogue {
       for_each([&](int j, unsigned v) {
         if (w_.residual) {
           float r[E];
-          in.residual_of(s_, w_, at.token, v, r);
+          in.residual_of(s_, w_, at.token, j, v, r);
 #pragma unroll
           for (int k = 0; k < E; ++k) x[j][k] = x[j][k] + r[k];
         }
@@ -217,14 +213,13 @@ class row_epilogue {
       return true;
     }
     if (stage != row_stage::norm) {
-      in.load_before_meeting(s_, w_, t_);
       std::uint32_t squares = 0;
       if (!sum_squares(at, good, x, squares)) return false;
       put_rows(at, w_.residual_out, fused_wire::residual, x);
       const float inverse_rms = inverse_root_mean_square(bits_float(squares), w_.inverse_hidden, w_.eps);
       for_each([&](int j, unsigned v) {
         float weight[E];
-        in.weight_of(s_, w_, j, v, weight);
+        in.weight_of(s_, w_, v, weight);
 #pragma unroll
         for (int k = 0; k < E; ++k) x[j][k] = normalised(x[j][k], inverse_rms, weight[k]);
         (void)round_piece<typename F::codec, W>(x[j]);

@@ -84,7 +84,6 @@ XYL_FN void will_write_to_all(S& s, const Call& c, std::uint64_t to, std::uint64
 template <bool Ordered = false, class S, class Call>
 XYL_FN bool check_headers(S& s, const Call& c) {
   const epoch_t e = s.epoch();
-  bool good = true;
   for (int p = static_cast<int>(s.lanes() - 1 - s.lane()); p < c.ranks; p += static_cast<int>(s.lanes())) {
     if (p == c.rank) continue;
     const line* const theirs[1] = {
@@ -97,14 +96,13 @@ XYL_FN bool check_headers(S& s, const Call& c) {
       else
         return s.template get_all<1>(theirs, packet_epoch(e), seen, w);
     };
-    if (!here()) {
-      good = false;
-    } else if (seen[0] != c.fingerprint) {
+    if (!here()) return false;
+    if (seen[0] != c.fingerprint) {
       s.refuse(w, c.fingerprint, seen[0]);
-      good = false;
+      return false;
     }
   }
-  return good;
+  return true;
 }
 
 // Headers can also be awaited beside the first packets of a call, where every lane looks at one: then no lane has

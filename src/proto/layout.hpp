@@ -191,7 +191,9 @@ struct layout {
 
   friend constexpr bool operator==(const layout&, const layout&) = default;
 
-  static constexpr std::uint32_t most_pair_blocks = 16;
+  static constexpr std::uint32_t most_pair_blocks(std::uint32_t blocks) {
+    return blocks < 64 ? (blocks < 16 ? blocks : 16) : blocks / 4;
+  }
   // As many chunks are on their way together.
   static constexpr unsigned copy_slots = 4;
 
@@ -205,7 +207,7 @@ struct layout {
     l.blocks = blocks;
     l.packet_stride = round_up(header_bytes + packet_bytes / ranks, 128);
     l.bulk_stride = round_up(bulk_bytes / ranks, 4096);
-    l.pair_blocks = blocks < most_pair_blocks ? blocks : most_pair_blocks;
+    l.pair_blocks = most_pair_blocks(blocks);
     l.pair_slots = pair_slots;
     const std::uint64_t ring = message_bytes / ranks / l.pair_blocks / pair_slots / 128 * 128;
     l.pair_chunk = ring < 2 * header_bytes ? header_bytes : ring - header_bytes;
@@ -262,6 +264,14 @@ struct layout {
   }
   XYL_FN constexpr std::uint64_t bulk_offset(unsigned slot, unsigned source) const {
     return bulk + (static_cast<std::uint64_t>(slot) * ranks + source) * bulk_stride;
+  }
+  // A one-shot message of a source. The only peer of one of two ranks has the slot to itself, so that launches are
+  // fewer; a processor's caches would rather have it small.
+  XYL_FN constexpr std::uint64_t one_shot_offset(unsigned slot, unsigned source) const {
+    return bulk_offset(slot, has_one_writer() ? 0 : source);
+  }
+  XYL_FN constexpr std::uint64_t one_shot_capacity() const {
+    return has_one_writer() ? 2 * bulk_stride : bulk_stride;
   }
   // The number of the last chunk that this rank's block has sent to a peer, or got from it; the owner's alone.
   XYL_FN constexpr std::uint64_t sent_offset(unsigned peer, unsigned block) const {
@@ -334,6 +344,7 @@ struct layout {
   }
 
  private:
+  XYL_FN constexpr bool has_one_writer() const { return ranks == 2 && blocks > 1; }
   XYL_FN constexpr std::uint64_t place_in(epoch_t epoch, std::uint64_t bytes, std::uint64_t wanted) const {
     const std::uint64_t step = (bytes + 127) / 128 * 128;
     const std::uint64_t room = wanted < bulk_stride ? wanted : bulk_stride;

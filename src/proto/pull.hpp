@@ -11,7 +11,7 @@
 //            rank's input may then be changed, and its output is complete. One flag for a rank, not for a block:
 //            where an order at system scope is dear, it is paid once.
 //
-// Blocks wait for no peer's block of their own index, so ranks may use different grids; but for its first block.
+// Where blocks wait for no peer's block of their own index, ranks may use different grids; but for its first block.
 #pragma once
 
 #include "proto/exchange.hpp"
@@ -21,7 +21,8 @@ namespace xyl {
 
 template <int Capacity>
 struct pull_call : call<Capacity> {
-  // Every rank's, as this rank reaches it; this rank's own are `input` and `output`. Outputs: of two_shot_pull.
+  // Every rank's, as this rank reaches it; this rank's own are `input` and `output`, the latter null where it gets
+  // no result. Which of them are set depends on what is done.
   const std::byte* input_of[Capacity] = {};
   std::byte* output_of[Capacity] = {};
   // All of them are aligned to whole units.
@@ -56,17 +57,17 @@ XYL_FN bool depart_from_pull(S& s, const Call& c) {
   return s.all(good);
 }
 
-// Reduces units of all ranks' inputs, rank p's at input(p), in rank order. The result goes to this rank's output
-// or, for_all, to every rank's, and, if `kept` is not null, to that place, which is of the first unit.
+// Reduces units of all ranks' inputs, rank p's at input(p), in rank order. The result goes to so many outputs, this
+// rank's first (none, its own, or everybody's), and, if `kept` is not null, to that place, which is of the first
+// unit.
 template <class S, class Call, class R, class Input>
 XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input input, bool inputs_aligned,
-                          bool for_all, std::byte* kept) {
+                          int outputs, std::byte* kept) {
   if constexpr (ranged_reduction<R>) {
-    red.reduce_inputs(s, c, units, input, for_all, kept);
+    red.reduce_inputs(s, c, units, input, outputs, kept);
   } else {
     using T = typename R::element;
     const int ranks = R::ranks ? R::ranks : c.ranks;
-    const int outputs = for_all ? ranks : 1;
     const std::uint64_t lanes = s.lanes();
     std::uint64_t u = units.begin + s.lane();
     const std::uint64_t whole = whole_end(red, units, c.count, inputs_aligned && c.outputs_aligned);
@@ -95,17 +96,25 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input 
     }
     for (; u < units.end; u += lanes) {
       typename R::accumulator acc[2][R::per_word] = {};
-      for (int first = 0; first < ranks; first += bulk_batch) {
-        const auto load = [&](int p) {
-          if (u < whole) return s.load_peer16(user_unit(input(p), u));
-          return load_user<T, unit16>(input(p), u * per_unit(red), c.count, inputs_aligned);
-        };
-        unit16 data[bulk_batch];
+      if (u < whole) {
+        // Small elements take a register each, so fewer units fit in.
+        constexpr int fitting = R::per_word < 8 ? bulk_batch : bulk_batch / 2;
+        constexpr int batch = R::ranks != 0 && R::ranks < fitting ? R::ranks : fitting;
+        for (int first = 0; first < ranks; first += batch) {
+          unit16 data[batch] = {};
 #pragma unroll
-        for (int i = 0; i < bulk_batch; ++i) data[i] = first + i < ranks ? load(first + i) : unit16{};
+          for (int i = 0; i < batch; ++i)
+            if (first + i < ranks) data[i] = s.load_peer16(user_unit(input(first + i), u));
 #pragma unroll
-        for (int i = 0; i < bulk_batch; ++i)
-          if (first + i < ranks) combine_unit(red, first + i == 0, data[i], acc);
+          for (int i = 0; i < batch; ++i)
+            if (first + i < ranks) combine_unit(red, first + i == 0, data[i], acc);
+        }
+      } else {
+        // Element by element, so one rank after the other: that is code enough.
+#pragma unroll 1
+        for (int p = 0; p < ranks; ++p)
+          combine_unit(red, p == 0, load_user<T, unit16>(input(p), u * per_unit(red), c.count, inputs_aligned),
+                       acc);
       }
       const unit16 sum = finish_unit(c, red, u, true, acc);
       if (kept != nullptr) s.store16(user_unit(kept, u - units.begin), sum);
@@ -119,11 +128,13 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input 
 }
 
 // Fetches this block's part of each peer's share of the result, which lies at offset `kept` of that peer's
-// workspace.
+// workspace. Who gets no result waits too: then all owners are done with its input.
 template <class S, class Call, class R>
-XYL_FN bool gather_results(S& s, const Call& c, const R& red, const shares& cut, std::uint64_t kept) {
+XYL_FN bool gather_results(S& s, const Call& c, const R& red, const shares& cut, std::uint64_t kept,
+                           bool gets_result = true) {
   post_all(s, c, flag_family::pull_gather);
   if (!s.all(await_all(s, c, flag_family::pull_gather, phase::gather))) return false;
+  if (!gets_result) return true;
   const unsigned grain = grain_of(c.output, 0);
 #pragma unroll 1
   for (int k = 1; k < c.ranks; ++k) {
@@ -135,16 +146,15 @@ XYL_FN bool gather_results(S& s, const Call& c, const R& red, const shares& cut,
 
 // The forms:
 //
-//   one_shot   Everybody reads all of everybody's input. Nobody's output is anybody's input. Also reduce-scatter:
-//   inputs
-//              are then this rank's block of each.
+//   one_shot   Everybody who gets the result reads all of everybody's input. Nobody's output is another's input.
+//              Also reduce-scatter: inputs are then this rank's block of each.
 //   two_shot   Each rank reduces its share of all inputs and writes it to all outputs. In place or not, but on all
 //   ranks
 //              alike: nobody else reads or writes that share.
 //   gathered   The same where only inputs are registered: shares of the result are fetched from their owners'
 //              workspaces. Who has a block's part of such a share knows that the owner's block is done with its
 //              input, so nothing is left to wait for; and the slot is used again no sooner than after the readers'
-//              next headers. Grids are equal on all ranks.
+//              next headers. Grids are equal on all ranks. Of a reduce the root alone fetches.
 template <class S, class Call, class R>
 XYL_FN bool pull_reduce_block(S& s, const Call& c, const R& red, pull_form form) {
   const int ranks = R::ranks ? R::ranks : c.ranks;
@@ -155,11 +165,13 @@ XYL_FN bool pull_reduce_block(S& s, const Call& c, const R& red, pull_form form)
   const std::uint64_t kept = c.map.bulk_offset(c.map.slot(s.epoch()), 0) + cut.part.begin * 16;
 
   if (!arrive_to_pull(s, c)) return false;
+  const bool gets_result = c.output != nullptr;
+  if (form == pull_form::one_shot && !gets_result) return depart_from_pull(s, c);
   reduce_inputs(
       s, c, red, cut.of(form == pull_form::one_shot ? 0 : c.rank), [&](int p) { return c.input_of[p]; },
-      c.inputs_aligned, form == pull_form::two_shot,
+      c.inputs_aligned, form == pull_form::two_shot ? ranks : gets_result,
       form == pull_form::gathered ? c.workspace[c.rank] + kept : nullptr);
-  return form == pull_form::gathered ? gather_results(s, c, red, cut, kept) : depart_from_pull(s, c);
+  return form == pull_form::gathered ? gather_results(s, c, red, cut, kept, gets_result) : depart_from_pull(s, c);
 }
 
 // Nothing is registered: every rank copies its input into its own workspace, where the others read it; then as
@@ -187,23 +199,47 @@ XYL_FN bool staged_pull_block(S& s, const Call& c, const R& red) {
   if (!good) return false;
   reduce_inputs(
       s, c, red, cut.of(c.rank), [&](int p) { return static_cast<const std::byte*>(c.workspace[p] + staged); },
-      true, false, c.workspace[c.rank] + kept);
+      true, 1, c.workspace[c.rank] + kept);
   return gather_results(s, c, red, cut, kept);
 }
 
-// Allgather and alltoall: input_of[p] is what rank p has for this rank. Nobody's output is anybody's input, except
-// that a piece may be in its place already.
+// Allgather and alltoall. inputs: input_of[p] is what rank p has for this rank. outputs: output_of[p] is where rank
+// p wants what this rank has for it. Nobody's output is anybody's input, except that a piece may be in its place
+// already.
 template <class S, class Call>
-XYL_FN bool pull_exchange_block(S& s, const Call& c, const movement& m) {
-  const range part = part_of_block(s, units_of(m.bytes, 16));
-  if (!arrive_to_pull(s, c)) return false;
+XYL_FN void exchange_in_place(S& s, const Call& c, const movement& m, bool pushes, range part) {
 #pragma unroll 1
   for (int k = 0; k < c.ranks; ++k) {
     const int p = rank_after(c, k);
-    std::byte* const to = c.output + m.output_stride * static_cast<unsigned>(p);
-    const unsigned in_grain = grain_of(c.input_of[p], 0), out_grain = grain_of(to, 0);
-    copy_piece(s, to, c.input_of[p], m.bytes, in_grain < out_grain ? in_grain : out_grain, part);
+    const std::byte* const from = pushes ? c.input + m.input_stride * static_cast<unsigned>(p) : c.input_of[p];
+    std::byte* const to = pushes ? c.output_of[p] : c.output + m.output_stride * static_cast<unsigned>(p);
+    const unsigned in_grain = grain_of(from, 0), out_grain = grain_of(to, 0);
+    copy_piece(s, to, from, m.bytes, in_grain < out_grain ? in_grain : out_grain, part);
   }
+}
+
+// A broadcast: the root's data is in its own output first, if it is not there anyway, where its peers read it.
+// Grids are equal on all ranks.
+template <class S, class Call>
+XYL_FN bool broadcast_in_place(S& s, const Call& c, const movement& m, range part) {
+  const bool is_root = c.rank == m.from;
+  const std::byte* const from = is_root ? c.input : c.output_of[m.from];
+  const unsigned in_grain = grain_of(from, 0), out_grain = grain_of(c.output, 0);
+  const auto the_root = [&](int p) { return p == m.from; };
+  if (!is_root && !s.all(await_some(s, c, flag_family::pull_stage, phase::scatter, the_root))) return false;
+  copy_piece(s, c.output, from, m.bytes, in_grain < out_grain ? in_grain : out_grain, part);
+  if (is_root) post_all(s, c, flag_family::pull_stage);
+  return true;
+}
+
+template <class S, class Call>
+XYL_FN bool pull_exchange_block(S& s, const Call& c, const movement& m, window_use use) {
+  const range part = part_of_block(s, units_of(m.bytes, 16));
+  if (!arrive_to_pull(s, c)) return false;
+  if (use != window_use::root_output)
+    exchange_in_place(s, c, m, use == window_use::outputs, part);
+  else if (!broadcast_in_place(s, c, m, part))
+    return false;
   return depart_from_pull(s, c);
 }
 
@@ -222,8 +258,8 @@ XYL_FN bool staged_pull(S& s, const Call& c, const R& red) {
 }
 
 template <class S, class Call>
-XYL_FN bool pull_exchange(S& s, const Call& c, const movement& m) {
-  const bool good = begin_early(s) && pull_exchange_block(s, c, m);
+XYL_FN bool pull_exchange(S& s, const Call& c, const movement& m, window_use use) {
+  const bool good = begin_early(s) && pull_exchange_block(s, c, m, use);
   s.leave();
   return good;
 }

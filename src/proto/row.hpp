@@ -56,6 +56,14 @@ XYL_FN void for_each_piece(const S& s, const row_team& t, F f) {
   }
 }
 
+// The same piece, or for a lane that has none another one of the row: where loads without a condition, which are
+// all on their way together, cost less than loads under conditions.
+template <class S>
+XYL_FN unsigned piece_or_other(const S& s, const row_team& t, int j) {
+  const unsigned v = t.begin + static_cast<unsigned>(j) * s.lanes() + s.lane();
+  return v < t.end ? v : t.end - 1;
+}
+
 // The parts of a team that is no cluster meet in lines of this rank's own workspace, one per group. `row` counts
 // the rows of this launch, `set` the meetings in a row: no line is used twice in a launch, and the next launch of
 // this slot comes after this one has ended.

@@ -17,7 +17,7 @@
 #include <cstdint>
 
 #include "base/function.hpp"
-#include "base/parameters.hpp"
+#include "base/launch_overlap.hpp"
 
 namespace xyl {
 

@@ -86,6 +86,9 @@ int run(int argc, char** argv) {
   facts.options = read;
   const perf_options& options = facts.options;
 
+  // Before CUDA is there. Ranks of one process that share a GPU wait for each other there: none of their streams
+  // may share a hardware queue with another's. The user's own setting wins.
+  if (options.threads * options.ranks_per_thread > 1) ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const process self = start_mpi(&argc, &argv, options);
   std::string why = options.collective.empty() ? "" : task->objection(self.ranks());
   if (!why.empty()) return leave(self, exit_usage, why);

@@ -45,6 +45,17 @@ result write_file(const std::string& path, const std::string& text) {
   return file ? result() : system_error("cannot write %s", path.c_str());
 }
 
+std::vector<topo::finding> findings_of(const topo::machine_view& machine, const topo::probe_report* probed,
+                                       bool live) {
+  std::vector<topo::finding> found = topo::find_advice(
+      machine.g, {.nvml = machine.nvml, .mps_running = mps_runs(), .live = live, .privileged = geteuid() == 0});
+  if (probed != nullptr)
+    for (topo::finding& f : topo::find_probed_advice(*probed, machine.g)) found.push_back(std::move(f));
+  std::stable_sort(found.begin(), found.end(),
+                   [](const topo::finding& a, const topo::finding& b) { return a.how_much < b.how_much; });
+  return found;
+}
+
 // probed: null without a probe.
 result print(const topo_options& options, const topo::machine_view& machine, const topo::probe_report* probed,
              bool live) {
@@ -62,20 +73,16 @@ result print(const topo_options& options, const topo::machine_view& machine, con
       break;
     case topo_format::text:
       if (probed != nullptr) put(topo_probe_text(*probed, machine.g) + "\n");
-      if (options.advise) break;
+      if (options.advise) {
+        put(topo_advice(findings_of(machine, probed, live)));
+        break;
+      }
       put(topo_tree(machine.g) + "\n" + topo_matrix(machine.g));
+      put(topo_rates(machine.g));
       put(topo_notes(machine.g));
       if (!machine.nvml_problem.empty()) put("Note: the driver was not asked: " + machine.nvml_problem + ".\n");
+      put(topo_hint(findings_of(machine, probed, live)));
       break;
-  }
-  if (options.advise) {
-    std::vector<topo::finding> found = topo::find_advice(
-        machine.g, {.nvml = machine.nvml, .mps_running = mps_runs(), .live = live, .privileged = geteuid() == 0});
-    if (probed != nullptr)
-      for (topo::finding& f : topo::find_probed_advice(*probed, machine.g)) found.push_back(std::move(f));
-    std::stable_sort(found.begin(), found.end(),
-                     [](const topo::finding& a, const topo::finding& b) { return a.how_much < b.how_much; });
-    put(topo_advice(found));
   }
   if (std::fflush(stdout) != 0) return system_error("cannot write to standard output");
   return {};

@@ -3,16 +3,37 @@
 #include "tools/topo_options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdlib>
-#include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/parse.hpp"
 #include "config.h"
 
 namespace xyl {
 namespace {
+
+// One of some words, in whatever case; what CLI11 would say of others is not a sentence.
+template <typename Value>
+CLI::Option* add_word(CLI::App& app, const std::string& name, Value& out,
+                      const std::vector<std::pair<std::string, Value>>& words, const std::string& help) {
+  return app.add_option_function<std::string>(
+      name,
+      [&out, name, words](const std::string& text) {
+        std::string all;
+        for (std::size_t i = 0; i < words.size(); ++i) {
+          if (equal_ignoring_case(text, words[i].first)) {
+            out = words[i].second;
+            return;
+          }
+          all += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i].first;
+        }
+        throw CLI::ValidationError(name, all + " is expected, not \"" + text + "\"");
+      },
+      help);
+}
 
 void store_size(const std::string& text, std::uint64_t& out) {
   const std::optional<std::uint64_t> bytes = parse_size(text);
@@ -27,7 +48,8 @@ void store_network(const std::string& text, topo::network& out) {
   if (end != text.c_str() && *end == ',') {
     const char* second = end + 1;
     out.us = std::strtod(second, &end);
-    if (end != second && *end == '\0' && out.capacity > 0 && out.us >= 0) return;
+    if (end != second && *end == '\0' && out.capacity > 0 && out.us >= 0 && std::isfinite(out.capacity + out.us))
+      return;
   }
   throw CLI::ValidationError("--network", "GB/s and us are expected, like 50,3");
 }
@@ -65,12 +87,11 @@ void add_plan_options(CLI::App& app, topo_options& read) {
       ->type_name("N")
       ->group(group)
       ->check(CLI::Range(1u, 256u).description(""));
-  std::map<std::string, topo::pattern> collectives;
+  std::vector<std::pair<std::string, topo::pattern>> collectives;
   for (int i = 0; i < topo::patterns; ++i)
-    collectives[name_of(static_cast<topo::pattern>(i))] = static_cast<topo::pattern>(i);
-  app.add_option("--collective", read.plans.what,
-                 "allreduce, allgather, reducescatter, broadcast or alltoall (default allreduce)")
-      ->transform(CLI::CheckedTransformer(collectives, CLI::ignore_case).description(""))
+    collectives.emplace_back(name_of(static_cast<topo::pattern>(i)), static_cast<topo::pattern>(i));
+  add_word(app, "--collective", read.plans.what, collectives,
+           "allreduce, allgather, reducescatter, broadcast or alltoall (default allreduce)")
       ->type_name("C")
       ->group(group);
 }
@@ -101,14 +122,13 @@ result parse_topo_options(int argc, const char* const* argv, topo_options& out) 
   app.add_option("--override", read.override_file, "Capacities and vetoes that replace what was found (JSON)")
       ->type_name("FILE");
   CLI::Option* live = app.add_flag("--live", read.live, "With --file: fill what it leaves out from this machine");
-  const std::map<std::string, topo_format> formats = {{"text", topo_format::text},
-                                                      {"json", topo_format::json},
-                                                      {"dot", topo_format::dot},
-                                                      {"svg", topo_format::svg}};
-  CLI::Option* format =
-      app.add_option("--format", read.format, "text, json, dot or svg (default text; svg needs Graphviz)")
-          ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description(""))
-          ->type_name("FORMAT");
+  CLI::Option* format = add_word<topo_format>(app, "--format", read.format,
+                                              {{"text", topo_format::text},
+                                               {"json", topo_format::json},
+                                               {"dot", topo_format::dot},
+                                               {"svg", topo_format::svg}},
+                                              "text, json, dot or svg (default text; svg needs Graphviz)");
+  format->type_name("FORMAT");
   app.add_option("--export", read.export_file, "Also write the machine to this file, for --file elsewhere")
       ->type_name("FILE");
   app.add_flag("--advise", read.advise, "List what is wrong with the machine, and what would change it")

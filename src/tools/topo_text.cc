@@ -65,7 +65,8 @@ struct tree_printer {
 
 std::string shown_capacity(const figure& f) {
   if (!f.known()) return "?";
-  return format_text("%s%.1f GB/s", f.trust == confidence::low ? "~" : "", f.value);
+  const char* by = f.from == source::measured ? " (measured)" : f.from == source::user ? " (told)" : "";
+  return format_text("%s%.1f GB/s%s", f.trust == confidence::low ? "~" : "", f.value, by);
 }
 
 std::vector<vertex_id> tree_parents(const graph& g) {
@@ -120,7 +121,33 @@ std::string topo_matrix(const graph& g) {
   return text +
          "\nNV#: NVLinks; PIX: one PCIe switch; PXB: several; PHB: one root complex; NODE: several root complexes "
          "of a\n"
-         "NUMA node; SYS: between NUMA nodes; HOST: no peer-to-peer, through host memory\n";
+         "NUMA node; SYS: between NUMA nodes; HOST: no peer-to-peer, through host memory. NUMA: the node nearest "
+         "to "
+         "it.\n"
+         "GB/s above: what the link over a device carries in one direction; ~: a guess; ?: nothing is known.\n";
+}
+
+std::string topo_rates(const graph& g) {
+  const auto is_gpu = [&](vertex_id v) { return g.vertices[v].kind == vertex_kind::gpu; };
+  if (std::none_of(g.pairs.begin(), g.pairs.end(), [&](const pair_figure& p) {
+        return p.from != p.to && is_gpu(p.from) && is_gpu(p.to) && p.write.known();
+      }))
+    return "";
+  const std::vector<vertex_id> gpus = g.gpus();
+  const path_finder find(g);
+  const auto cell = [](const std::string& text) { return format_text("%-7s", text.c_str()); };
+  std::string text = "\nGB/s from row to column: as measured or told, else nominal\n" + cell("");
+  for (std::size_t i = 0; i < gpus.size(); ++i) text += cell(format_text("GPU%zu", i));
+  text += "\n";
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    text += cell(format_text("GPU%zu", i));
+    for (vertex_id to : gpus) {
+      const figure rate = find.find(gpus[i], to).write;
+      text += cell(to == gpus[i] ? "X" : rate.known() ? format_text("%.1f", rate.value) : "?");
+    }
+    text += "\n";
+  }
+  return text;
 }
 
 std::string topo_notes(const graph& g) {
@@ -129,8 +156,19 @@ std::string topo_notes(const graph& g) {
   return text;
 }
 
+std::string topo_hint(const std::vector<finding>& found) {
+  std::string text;
+  unsigned count = 0;
+  for (const finding& f : found) {
+    if (f.how_much == weight::unknown) continue;
+    text += (count++ ? "; " : "") + f.title;
+  }
+  return count == 0 ? text : "Found: " + printable(text) + ". --advise says what was seen and what to do.\n";
+}
+
 std::string topo_advice(const std::vector<finding>& found) {
-  if (found.empty()) return "Nothing to complain about, as far as can be seen without measuring.\n";
+  if (found.empty())
+    return "Nothing to complain about, as far as can be seen without measuring (--probe measures).\n";
   std::string text;
   unsigned number = 0;
   for (const finding& f : found) {
@@ -138,7 +176,13 @@ std::string topo_advice(const std::vector<finding>& found) {
                            : f.how_much == weight::worth ? "worth a look"
                                                          : "not known";
     text += format_text("%u. %s (%s)\n", ++number, f.title.c_str(), how_much);
-    text += "   Seen: " + printable(f.evidence) + "\n   Do:   " + printable(f.fix) + "\n";
+    text += "   Seen: " + printable(f.evidence) + "\n   Do:   ";
+    // Commands to copy have lines of their own.
+    for (std::size_t begin = 0; begin <= f.fix.size();) {
+      const std::size_t end = std::min(f.fix.find('\n', begin), f.fix.size());
+      text += (begin ? "         " : "") + printable(f.fix.substr(begin, end - begin)) + "\n";
+      begin = end + 1;
+    }
   }
   return text;
 }

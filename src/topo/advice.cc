@@ -30,6 +30,14 @@ std::string named(const vertex& v) {
   return v.name + " (" + name_of(*v.pci) + ")";
 }
 
+// A program's environment that leaves it these GPUs, by the numbers that they have here; the driver's own order is
+// another one unless it is told.
+std::string visible_devices(const std::vector<std::size_t>& numbers) {
+  std::string text = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=";
+  for (std::size_t i = 0; i < numbers.size(); ++i) text += (i ? "," : "") + std::to_string(numbers[i]);
+  return text;
+}
+
 // The link that a GPU hangs on: the direction towards it.
 const edge* uplink_of(const graph& g, vertex_id gpu) {
   for (const edge& e : g.edges)
@@ -58,11 +66,11 @@ struct advisor {
     if (!ports.empty() && gpus.size() > 1)
       add(weight::costly, "ACS redirect is on",
           "Traffic between GPUs below " + listed(ports) + " is sent up to the root complex and back.",
-          "Until the next boot: setpci -s PORT ECAP_ACS+6.w=0000 for each downstream port (lspci -vvv shows "
-          "ACSCtl). "
-          "For good: switch ACS off in the BIOS, or boot with pci=disable_acs_redir=PORT;PORT. Virtual machines "
-          "that "
-          "are given single devices need ACS.");
+          "Until the next boot, as root: for port in $(lspci -Dd ::0604 | cut -d' ' -f1); do setpci -s $port "
+          "ECAP_ACS+6.w=0000; done (lspci -vvv then shows ACSCtl: ReqRedir- CmpltRedir-). For good: switch ACS off "
+          "in the BIOS, or boot with pci=disable_acs_redir=PORT;PORT. Virtual machines that are given single "
+          "devices "
+          "need ACS.");
     const bool has_ports = std::any_of(g.vertices.begin(), g.vertices.end(), [](const vertex& v) {
       return v.kind == vertex_kind::pci_switch || v.kind == vertex_kind::root_port;
     });
@@ -80,8 +88,8 @@ struct advisor {
     if (names.empty()) return;
     add(weight::costly, "The IOMMU translates",
         "Every access of " + listed(names) + " to another device or to host memory is translated.",
-        "Boot with iommu=pt, or switch the IOMMU off in the BIOS; /sys/kernel/iommu_groups/*/type then says "
-        "identity.");
+        "Boot with iommu=pt (GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub and reboot), or switch the "
+        "IOMMU off in the BIOS; cat /sys/kernel/iommu_groups/*/type then says identity.");
   }
 
   void links_below_maximum() {
@@ -118,17 +126,19 @@ struct advisor {
   void peer_to_peer_is_refused() {
     std::size_t vetoed = 0;
     std::set<std::string> reasons;
+    std::vector<std::string> pairs;
     const path_finder find(g);
     std::map<std::string, unsigned> classes;
     for (const pair_figure& p : g.pairs) {
       if (p.peer_to_peer != false) continue;
       ++vetoed;
+      pairs.push_back(g.vertices[p.from].name + " to " + g.vertices[p.to].name);
       ++classes[name_of(find.find_without_nvlink(p.from, p.to))];
     }
     if (vetoed == 0) return;
     for (const nvml_pair& p : about.nvml.refused) reasons.insert(reason_of(p.status));
     std::string evidence = std::to_string(vetoed) + " of " + std::to_string(gpus.size() * (gpus.size() - 1)) +
-                           " ordered pairs have no peer-to-peer";
+                           " ordered pairs have no peer-to-peer (" + listed(pairs) + ")";
     for (const auto& [name, count] : classes) evidence += format_text(", %u of them %s", count, name.c_str());
     for (const std::string& reason : reasons) evidence += "; " + reason;
     add(weight::costly, "Peer-to-peer is staged through system memory",
@@ -145,44 +155,62 @@ struct advisor {
     std::nth_element(rates.begin(), rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2), rates.end());
     const double median = rates[rates.size() / 2];
     std::vector<std::string> names;
-    for (vertex_id v : gpus)
-      if (const edge* e = uplink_of(g, v); e && e->write.known() && e->write.value < slow_card * median)
-        names.push_back(named(g.vertices[v]) + format_text(": %.1f GB/s", e->write.value));
+    std::vector<std::size_t> others;
+    std::string slots;
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      const vertex& v = g.vertices[gpus[i]];
+      const edge* const e = uplink_of(g, gpus[i]);
+      if (!e || !e->write.known() || e->write.value >= slow_card * median) {
+        others.push_back(i);
+        continue;
+      }
+      names.push_back(named(v) + format_text(": %.1f GB/s", e->write.value));
+      if (slots.empty() && v.pci) slots = " -s " + name_of(*v.pci);
+    }
     if (names.empty()) return;
     add(weight::costly, names.size() == 1 ? "One slow card drags all" : "Slow cards drag all",
         listed(names) +
             format_text("; the others have %.1f GB/s. A ring runs at the rate of its slowest link.", median),
-        "Move it to a slot with all lanes (lspci -vv: LnkCap), or leave it out with CUDA_VISIBLE_DEVICES.");
+        "Move it to a slot with all lanes (lspci -vv" + slots +
+            " | grep Lnk shows what card and slot can do), or leave it out: " + visible_devices(others) + ".");
   }
 
   void mixed_sockets() {
     const path_finder find(g);
     std::size_t across = 0;
-    std::map<vertex_id, std::vector<std::string>> by_memory;
-    for (vertex_id v : gpus) {
-      const vertex_id memory = find.nearest_memory(v);
-      if (memory != no_vertex) by_memory[memory].push_back(g.vertices[v].name);
-    }
+    std::map<vertex_id, std::vector<std::size_t>> by_memory;
+    for (std::size_t i = 0; i < gpus.size(); ++i)
+      if (const vertex_id memory = find.nearest_memory(gpus[i]); memory != no_vertex)
+        by_memory[memory].push_back(i);
     for (vertex_id a : gpus)
       for (vertex_id b : gpus) across += a != b && find.find(a, b).what == path_class::sys;
     if (across == 0) return;
     std::string evidence = std::to_string(across) + " of " + std::to_string(gpus.size() * (gpus.size() - 1)) +
                            " ordered pairs cross from one NUMA node to another.";
-    for (const auto& [memory, names] : by_memory)
-      evidence += " At " + g.vertices[memory].name + ": " + listed(names) + ".";
-    add(weight::worth, "GPUs are on several sockets or NUMA nodes", evidence,
-        "A job that fits on the GPUs of one node should be given those (CUDA_VISIBLE_DEVICES), and its processes "
-        "bound "
-        "there (mpirun --bind-to numa, numactl --cpunodebind).");
+    std::string fix = "A job that fits on the GPUs of one of them should get those, and its processes beside them:";
+    for (const auto& [memory, numbers] : by_memory) {
+      std::vector<std::string> names;
+      for (std::size_t i : numbers) names.push_back(g.vertices[gpus[i]].name);
+      evidence += " Near " + g.vertices[memory].name + ": " + listed(names) + ".";
+      const std::optional<unsigned> node = g.vertices[memory].os_index;
+      if (!node || numbers.size() > most_named) continue;
+      fix += format_text("\n%s numactl --cpunodebind=%u --membind=%u PROGRAM", visible_devices(numbers).c_str(),
+                         *node, *node);
+    }
+    add(weight::worth, "GPUs are on several sockets or NUMA nodes", evidence, fix);
   }
 
   void mig_is_on() {
     std::vector<std::string> names;
-    for (vertex_id v : gpus)
-      if (g.vertices[v].mig) names.push_back(named(g.vertices[v]));
+    std::string which;
+    for (vertex_id v : gpus) {
+      if (!g.vertices[v].mig) continue;
+      names.push_back(named(g.vertices[v]));
+      if (g.vertices[v].pci) which += (which.empty() ? "" : ",") + name_of(*g.vertices[v].pci);
+    }
     if (names.empty()) return;
     add(weight::costly, "MIG is on", listed(names) + ": instances of a GPU have no peer-to-peer.",
-        "nvidia-smi -i NUMBER -mig 0 (as root, with nothing running on it).");
+        "nvidia-smi -i " + (which.empty() ? "NUMBER" : which) + " -mig 0 (as root, with nothing running on it).");
   }
 
   void shared_without_mps() {

@@ -243,9 +243,9 @@ std::string export_json(const graph& g) {
   return text + "\n}\n";
 }
 
-result import_json(std::string_view text, graph& out) {
-  json in;
-  XYL_TRY(read_json(text, in));
+namespace {
+
+result read_graph(const json& in, graph& g) {
   XYL_TRY(expect_object(in, "the file",
                         {"format", "version", "vertices", "edges", "groups", "pairs", "write_collapse", "notes"}));
   std::string format;
@@ -255,14 +255,22 @@ result import_json(std::string_view text, graph& out) {
     return error(xylInvalidArgument, "format is \"%.64s\"; \"%s\" is expected", format.c_str(), format_name);
   XYL_TRY(take_whole(in, "version", "the file", format_version, version));
   if (version != format_version) return error(xylInvalidArgument, "version 0 never was");
-  graph g;
   XYL_TRY(take_rows(in, "vertices", g, g.vertices));
   XYL_TRY(take_rows(in, "edges", g, g.edges));
   XYL_TRY(check_directions(g));
   XYL_TRY(take_rows(in, "groups", g, g.groups));
   XYL_TRY(take_rows(in, "pairs", g, g.pairs));
   XYL_TRY(take_figure(in, "write_collapse", "the file", g.write_collapse));
-  XYL_TRY(take_rows(in, "notes", g, g.notes));
+  return take_rows(in, "notes", g, g.notes);
+}
+
+}  // namespace
+
+result import_json(std::string_view text, graph& out) {
+  json in;
+  XYL_TRY(read_json(text, in));
+  graph g;
+  XYL_TRY(with_line(text, read_graph(in, g)));
   out = std::move(g);
   return {};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The one file that knows which hwloc this is. hwloc 2 and 3 differ, of what discovery uses, in the XML that they
-// read and in the width of a PCI domain; attributes are read through functions that both have. Included by the
-// hwloc reader alone.
+// The one file that knows which hwloc this is. hwloc 2 and 3 differ, of what discovery uses, in the width of a PCI
+// domain alone: attributes are read through functions and members that both have. Both read the XML of version 2.
+// Included by the hwloc reader alone.
 #pragma once
 
 #include <hwloc.h>
@@ -13,8 +13,6 @@
 #include "topo/graph.hpp"
 
 namespace xyl::topo::hwloc {
-
-inline constexpr bool reads_version_3 = HWLOC_API_VERSION >= 0x00030000;
 
 using topology = std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)>;
 

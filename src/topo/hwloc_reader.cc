@@ -263,9 +263,8 @@ result import_hwloc(const std::string& rendering, graph& out) {
 result refuse_hwloc3() {
   return error(
       xylInvalidArgument,
-      "written by hwloc 3, which hwloc %u.%u, the one this program uses, cannot read; on that machine write it "
-      "again as version 2: lstopo --export-xml-flags v2 file.xml",
-      HWLOC_API_VERSION >> 16, (HWLOC_API_VERSION >> 8) & 0xff);
+      "written by hwloc 3, whose format is not read here; on that machine write it again in that of version "
+      "2: lstopo --export-xml-flags v2 file.xml");
 }
 
 }  // namespace xyl::topo

@@ -3,7 +3,9 @@
 #include "topo/json_read.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstddef>
 
 #include "topo/xml.hpp"
 
@@ -12,22 +14,61 @@ namespace {
 
 constexpr int deepest = 16;
 
-// Of text that is JSON: brackets that are not in a string. Of anything else it is a bound on what the parser opens.
-int depth_of(std::string_view text) {
-  int depth = 0, most = 0;
+// Calls see(character, depth) for every character outside of strings; a bracket counts as outside of what it opens.
+// Of anything but JSON it is a bound on what a parser opens. Ends early where see() says so.
+template <typename See>
+void walk(std::string_view text, See see) {
+  int depth = 0;
   bool in_string = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (in_string && c == '\\')
+    if (in_string && c == '\\') {
       ++i;
-    else if (c == '"')
-      in_string = !in_string;
-    else if (!in_string && (c == '[' || c == '{'))
-      most = std::max(most, ++depth);
-    else if (!in_string && (c == ']' || c == '}'))
-      --depth;
+      continue;
+    }
+    if (c == '"') in_string = !in_string;
+    const bool closes = !in_string && (c == ']' || c == '}');
+    if (closes) --depth;
+    if (!see(c, i, depth, in_string)) return;
+    if (!in_string && (c == '[' || c == '{')) ++depth;
   }
-  return most;
+}
+
+std::size_t line_of(std::string_view text, std::size_t at) {
+  return 1 +
+         static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+}
+
+// Where the text is nested too deep; npos: nowhere.
+std::size_t too_deep_at(std::string_view text) {
+  std::size_t found = std::string_view::npos;
+  walk(text, [&](char c, std::size_t at, int depth, bool in_string) {
+    if (!in_string && (c == '[' || c == '{') && depth >= deepest) found = at;
+    return found == std::string_view::npos;
+  });
+  return found;
+}
+
+// Where the element of that number begins in the list that is the value of a key of the outermost object.
+std::size_t row_at(std::string_view text, std::string_view key, std::size_t row) {
+  std::size_t found = std::string_view::npos, string_begins = 0, rows = 0;
+  bool was_in_string = false, in_list = false, named = false;
+  walk(text, [&](char c, std::size_t at, int depth, bool in_string) {
+    if (in_string && !was_in_string) string_begins = at + 1;
+    if (!in_string && was_in_string && depth == 1) named = text.substr(string_begins, at - string_begins) == key;
+    was_in_string = in_string;
+    if (in_string) return true;
+    if (in_list && depth == 1 && c == ']') return false;
+    if (in_list && depth == 2 && c == ',') ++rows;
+    const bool blank = c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == ',';
+    if (in_list && depth == 2 && !blank && rows == row) {
+      found = at;
+      return false;
+    }
+    if (depth == 1 && c == '[' && named) in_list = true;
+    return true;
+  });
+  return found;
 }
 
 result misfit(const std::string& where, const char* key, const std::string& wanted, const json& found) {
@@ -50,7 +91,8 @@ result missing(const std::string& where, const char* key) {
 result read_json(std::string_view text, json& out) {
   if (text.size() > json_limit)
     return error(xylInvalidArgument, "%zu bytes of JSON; at most %zu are read", text.size(), json_limit);
-  if (depth_of(text) > deepest) return error(xylInvalidArgument, "JSON nested deeper than %d", deepest);
+  if (const std::size_t at = too_deep_at(text); at != text.npos)
+    return error(xylInvalidArgument, "line %zu: JSON nested deeper than %d", line_of(text, at), deepest);
   try {
     out = json::parse(text);
   } catch (const json::parse_error& failure) {
@@ -62,6 +104,20 @@ result read_json(std::string_view text, json& out) {
     return error(xylInvalidArgument, "%s", shown(failure.what()).c_str());
   }
   return {};
+}
+
+result with_line(std::string_view text, const result& r) {
+  if (r.ok()) return {};
+  // "pairs[2].write is ...": a key, and a number in brackets.
+  const std::string& what = r.text();
+  const std::size_t open = what.find('['), close = what.find(']', open);
+  std::size_t row = 0;
+  if (open == what.npos || close == what.npos ||
+      std::from_chars(what.data() + open + 1, what.data() + close, row).ptr != what.data() + close)
+    return error(r.code(), "%s", what.c_str());
+  const std::size_t at = row_at(text, std::string_view(what).substr(0, open), row);
+  if (at == text.npos) return error(r.code(), "%s", what.c_str());
+  return error(r.code(), "line %zu: %s", line_of(text, at), what.c_str());
 }
 
 result expect_object(const json& value, const std::string& where, std::initializer_list<std::string_view> keys) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "topo/assembly.hpp"
+#include "topo/nvlink_rate.hpp"
 #include "topo/pci_link.hpp"
 
 namespace xyl::topo {
@@ -31,14 +32,7 @@ std::optional<long> number(std::optional<std::string_view> text, int base = 10) 
   return n;
 }
 
-// GB/s of one NVLink, one direction, by compute capability: generations 1 to 5.
-double nvlink_rate(unsigned sm) {
-  if (sm >= 100) return 50;
-  if (sm >= 70) return 25;
-  return sm >= 60 ? 20 : 0;
-}
-
-// The same for AMD's links between GPUs, by the name of the chip.
+// GB/s of one of AMD's links between GPUs, one direction, by the name of the chip.
 double xgmi_rate(long gcn) { return gcn >= 910 ? 50 : 46; }
 
 struct wanted_link {
@@ -205,7 +199,7 @@ class nccl_reader final : public xml_handler {
     if (!count || *count < 0 || *count > 1024)
       return error(xylInvalidArgument, "count \"%s\" of a <%s>", shown(e.find("count").value_or("")).c_str(),
                    std::string(e.name).c_str());
-    const double rate = e.name == "xgmi" ? xgmi_rate(parent().gcn) : nvlink_rate(graph_.vertices[from].sm);
+    const double rate = e.name == "xgmi" ? xgmi_rate(parent().gcn) : nvlink_rate_of_sm(graph_.vertices[from].sm);
     links_.push_back({from, parse_pci_address(e.find("target").value_or("")),
                       static_cast<unsigned>(number(e.find("tclass"), 16).value_or(0)),
                       static_cast<unsigned>(*count), rate});

@@ -1,98 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NVML's functions as its documentation gives them; its header is not needed to build. Every function may be
-// missing (older drivers) or fail (virtual machines), each for itself.
+// Every function may be missing (older drivers) or fail (virtual machines), each for itself.
 #include "topo/nvml.hpp"
 
-#include <dlfcn.h>
-
-#include <cstring>
-#include <iterator>
-
-#include "topo/pci_link.hpp"
+#include "topo/nvml_library.hpp"
+#include "topo/nvml_links.hpp"
 
 namespace xyl::topo {
 namespace {
 
-using device_handle = struct nvml_opaque*;
-constexpr int success = 0;
+using namespace nvml_api;
 
-struct pci_info {
-  char legacy_address[16];
-  unsigned domain, bus, device, device_id, subsystem_id;
-  char address[32];
-};
 struct bar1_memory {
   unsigned long long total, free, used;
 };
-constexpr unsigned most_links = 36;
-constexpr int remote_gpu = 0, remote_switch = 2;
 constexpr int capability_read = 0, capability_write = 1;
-
-class library {
- public:
-  explicit library(const char* name) : handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {}
-  ~library() {
-    if (started_) call<int()>("nvmlShutdown");
-    if (handle_) dlclose(handle_);
-  }
-  library(const library&) = delete;
-  library& operator=(const library&) = delete;
-
-  explicit operator bool() const { return handle_ != nullptr; }
-  int start() {
-    const int status = call<int()>("nvmlInit_v2");
-    started_ = status == success;
-    return status;
-  }
-
-  // NVML's status; -1 if this driver does not have the function.
-  template <typename Signature, typename... Arguments>
-  int call(const char* name, Arguments... arguments) const {
-    const auto function = reinterpret_cast<Signature*>(dlsym(handle_, name));
-    return function ? function(arguments...) : -1;
-  }
-
- private:
-  void* handle_;
-  bool started_ = false;
-};
-
-// GB/s each way of one link, by NVLink's generation.
-double rate_of_generation(unsigned generation) {
-  constexpr double rates[] = {0, 20, 25, 25, 25, 50};
-  return generation < std::size(rates) ? rates[generation] : 0;
-}
-
-std::optional<pci_address> address_of(const pci_info& info) {
-  std::string text(info.address, strnlen(info.address, sizeof info.address));
-  return parse_pci_address(text);
-}
-
-void read_links(const library& nvml, device_handle device, nvml_device& out) {
-  for (unsigned link = 0; link < most_links; ++link) {
-    unsigned active = 0;
-    if (nvml.call<int(device_handle, unsigned, unsigned*)>("nvmlDeviceGetNvLinkState", device, link, &active) !=
-        success)
-      break;
-    if (!active) continue;
-    nvml_link found;
-    int remote = -1;
-    pci_info info{};
-    unsigned generation = 0;
-    if (nvml.call<int(device_handle, unsigned, pci_info*)>("nvmlDeviceGetNvLinkRemotePciInfo_v2", device, link,
-                                                           &info) == success)
-      found.peer = address_of(info);
-    if (nvml.call<int(device_handle, unsigned, int*)>("nvmlDeviceGetNvLinkRemoteDeviceType", device, link,
-                                                      &remote) == success)
-      found.what = remote == remote_gpu      ? nvml_link::end::gpu
-                   : remote == remote_switch ? nvml_link::end::nv_switch
-                                             : nvml_link::end::other;
-    if (nvml.call<int(device_handle, unsigned, unsigned*)>("nvmlDeviceGetNvLinkVersion", device, link,
-                                                           &generation) == success)
-      found.gigabytes_per_second = rate_of_generation(generation);
-    out.links.push_back(found);
-  }
-}
 
 bool read_device(const library& nvml, device_handle device, nvml_device& out) {
   pci_info info{};
@@ -121,7 +42,7 @@ bool read_device(const library& nvml, device_handle device, nvml_device& out) {
   nvml.call<int(device_handle, unsigned*, void*)>("nvmlDeviceGetComputeRunningProcesses_v3", device, &processes,
                                                   static_cast<void*>(nullptr));
   out.compute_processes = processes;
-  read_links(nvml, device, out);
+  out.links = read_nvlinks(nvml, device, out.sm);
   return true;
 }
 

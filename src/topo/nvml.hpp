@@ -18,7 +18,7 @@ struct nvml_link {
   enum class end : std::uint8_t { gpu, nv_switch, other };
   end what = end::other;
   std::optional<pci_address> peer;
-  double gigabytes_per_second = 0;  // 0: unknown
+  figure rate;  // GB/s of data, one direction
 };
 
 struct nvml_device {

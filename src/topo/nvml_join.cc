@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "topo/assembly.hpp"
+#include "topo/figure_merge.hpp"
 #include "topo/nvml.hpp"
 #include "topo/override.hpp"
 #include "topo/pci_link.hpp"
@@ -32,31 +33,50 @@ vertex_id add_hidden(graph& g, const pci_address& address) {
   return gpu;
 }
 
-bool has_nvlinks(const graph& g) {
-  return std::any_of(g.edges.begin(), g.edges.end(), [](const edge& e) { return e.kind == edge_kind::nvlink; });
-}
+// A GPU's links to one end, which is a GPU or no_vertex for the NVSwitches. The slowest counts for all.
+struct bundle {
+  unsigned links = 0;
+  figure each;
+};
+using bundle_map = std::map<std::pair<vertex_id, vertex_id>, bundle>;
 
-void add_links(graph& g, const nvml_view& view, const std::vector<vertex_id>& gpus) {
-  struct bundle {
-    unsigned links = 0;
-    double each = 0;
-  };
-  std::map<std::pair<vertex_id, vertex_id>, bundle> bundles;
-  assembly a(g);
+bundle_map bundles_of(const graph& g, const nvml_view& view, const std::vector<vertex_id>& gpus) {
+  bundle_map bundles;
   for (std::size_t i = 0; i < view.devices.size(); ++i)
     for (const nvml_link& link : view.devices[i].links) {
       vertex_id peer = no_vertex;
-      if (link.what == nvml_link::end::nv_switch)
-        peer = a.nv_switch();
-      else if (link.what == nvml_link::end::gpu && link.peer)
-        peer = find_gpu(g, *link.peer);
-      if (peer == no_vertex || peer == gpus[i]) continue;
+      if (link.what == nvml_link::end::gpu && link.peer) peer = find_gpu(g, *link.peer);
+      if (gpus[i] == no_vertex || peer == gpus[i] || (peer == no_vertex && link.what != nvml_link::end::nv_switch))
+        continue;
       bundle& b = bundles[{gpus[i], peer}];
       ++b.links;
-      b.each = link.gigabytes_per_second;
+      if (!b.each.known() || (link.rate.known() && link.rate.value < b.each.value)) b.each = link.rate;
     }
+  return bundles;
+}
+
+// What the graph has, from a file or from hwloc, gets the driver's numbers by the same rule as everything else; it
+// gets no new links, for then it would have some twice.
+void complete_links(graph& g, const bundle_map& bundles, join how) {
+  for (edge& e : g.edges) {
+    if (e.kind != edge_kind::nvlink || g.vertices[e.from].kind != vertex_kind::gpu) continue;
+    const bool to_switch = g.vertices[e.to].kind == vertex_kind::nv_switch;
+    const auto at = bundles.find({e.from, to_switch ? no_vertex : e.to});
+    if (at == bundles.end() || !at->second.each.known()) continue;
+    if (how == join::later_wins) e.links = g.edges[e.reverse].links = at->second.links;
+    figure all = at->second.each;
+    all.value *= e.links;
+    for (figure* f : {&e.write, &e.read, &g.edges[e.reverse].write, &g.edges[e.reverse].read})
+      if (how == join::later_wins || !f->known()) merge(*f, all);
+  }
+}
+
+void add_links(graph& g, const bundle_map& bundles) {
+  assembly a(g);
   // Both GPUs of a direct link report it; the first one is taken.
-  for (const auto& [ends, b] : bundles) a.add_nvlinks(ends.first, ends.second, b.links, b.each, confidence::medium);
+  for (const auto& [ends, b] : bundles)
+    a.add_nvlinks(ends.first, ends.second == no_vertex ? a.nv_switch() : ends.second, b.links, b.each.value,
+                  b.each.trust);
 }
 
 }  // namespace
@@ -75,12 +95,13 @@ void add_nvml(graph& g, const nvml_view& view, join how) {
     if (device.bar1_bytes && (all || gpu.bar1_bytes == 0)) gpu.bar1_bytes = device.bar1_bytes;
     gpu.mig = gpu.mig || device.mig;
   }
-  if (!has_nvlinks(g)) {
-    nvml_view known = view;
-    for (std::size_t i = 0; i < gpus.size(); ++i)
-      if (gpus[i] == no_vertex) known.devices[i].links.clear();
-    add_links(g, known, gpus);
-  }
+  const bundle_map bundles = bundles_of(g, view, gpus);
+  const bool has_links =
+      std::any_of(g.edges.begin(), g.edges.end(), [](const edge& e) { return e.kind == edge_kind::nvlink; });
+  if (has_links)
+    complete_links(g, bundles, how);
+  else
+    add_links(g, bundles);
   for (const nvml_pair& p : view.refused) {
     if (gpus[p.from] == no_vertex || gpus[p.to] == no_vertex) continue;
     std::optional<bool>& peer = pair_of(g, gpus[p.from], gpus[p.to]).peer_to_peer;

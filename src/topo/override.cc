@@ -188,7 +188,7 @@ result apply_override(std::string_view text, graph& g) {
   json in;
   XYL_TRY(read_json(text, in));
   graph changed = g;
-  XYL_TRY(overrider(changed).apply(in));
+  XYL_TRY(with_line(text, overrider(changed).apply(in)));
   g = std::move(changed);
   return {};
 }

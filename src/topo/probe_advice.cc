@@ -11,7 +11,10 @@
 namespace xyl::topo {
 namespace {
 
-constexpr double far_below = 0.5;   // of what the links of the path can do, or of the way through host memory
+constexpr double far_below = 0.5;  // of the way through host memory
+// Of what the links of the path can do: what is trained to half of its lanes or to the generation before has half,
+// and no healthy link was seen with less than seven tenths.
+constexpr double half_a_link = 0.6;
 constexpr double slow_card = 0.75;  // of the median card
 constexpr double collapse = 0.8;
 constexpr double slow_flag_us = 100;
@@ -80,21 +83,23 @@ struct probe_advisor {
       double most = 0;
       for (std::uint32_t e : finder.find(from, to).edges) {
         const edge& one = g.edges[e];
-        if (one.kind != edge_kind::pcie || one.write.from != source::nominal ||
-            one.write.trust < confidence::medium)
-          continue;
-        const double payload = one.write.value * constants.pcie_store_share;
+        const double share = one.kind == edge_kind::pcie     ? constants.pcie_store_share
+                             : one.kind == edge_kind::nvlink ? constants.nvlink_share
+                                                             : 0;
+        if (share == 0 || one.write.from != source::nominal || one.write.trust < confidence::medium) continue;
+        const double payload = one.write.value * share;
         if (most == 0 || payload < most) most = payload;
       }
-      if (p.push < far_below * most)
+      if (p.push < half_a_link * most)
         links.push_back(name(p.from) + " to " + name(p.to) + format_text(": %.1f of %.1f GB/s", p.push, most));
     }
     if (links.empty()) return;
     add(weight::costly, "Links are far below their maximum under load", listed(links) + ".",
         "Compare nvidia-smi --query-gpu=pci.bus_id,pcie.link.gen.current,pcie.link.width.current --format=csv "
         "while "
-        "something runs: a link that stays low has a bad riser or slot. If the links are fine, peer-to-peer is "
-        "redirected on its way: ACS, IOMMU, a virtual machine.");
+        "something runs (NVLinks: nvidia-smi nvlink -s): a link that stays low has a bad riser or slot. If the "
+        "links "
+        "are fine, peer-to-peer is redirected on its way: ACS, IOMMU, a virtual machine.");
   }
 
   void slower_than_staged() {

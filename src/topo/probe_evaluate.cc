@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // From the answers of all ranks to what is true of pairs of GPUs. A pair of GPUs is proven only if every pair of
-// ranks on them is, and is as bad as the worst of them.
+// ranks on them that took part is, and is as bad as the worst of them.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -40,11 +40,12 @@ class evaluation {
   }
 
   // What the writer says of itself comes first: what never ended cannot have arrived.
-  void proof(const answers_of_step& wrote, const answers_of_step& verified, const answers_of_step& have_read) {
+  void proof(const probe_order& order, const answers_of_step& wrote, const answers_of_step& verified,
+             const answers_of_step& have_read) {
     std::set<const probed_pair*> seen;
     for (std::size_t a = 0; a < gpu_of_rank_.size(); ++a)
       for (std::size_t b = 0; b < gpu_of_rank_.size(); ++b) {
-        if (a == b) continue;
+        if (a == b || order.acts[a] == 0 || order.acts[b] == 0) continue;
         probed_pair& p = *find(gpu_of_rank_[a], gpu_of_rank_[b]);
         const probe_verdict written = worse(verdict_in(wrote[a], b), verdict_in(verified[b], a));
         const probe_verdict read = verdict_in(have_read[b], a);
@@ -172,7 +173,7 @@ probe_report evaluate(const probe_order& order, std::span<const std::uint32_t> g
     const bool pulls = steps[s].kind == probe_kind::pull;
     switch (steps[s].purpose) {
       case probe_purpose::proof:
-        if (steps[s].kind == probe_kind::write) e.proof(answers[s], answers[s + 1], answers[s + 2]);
+        if (steps[s].kind == probe_kind::write) e.proof(order, answers[s], answers[s + 1], answers[s + 2]);
         break;
       case probe_purpose::warm_up:
         break;

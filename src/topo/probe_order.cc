@@ -125,6 +125,13 @@ bool probe_order::plausible(std::uint32_t of_ranks) const {
   for (std::uint32_t i = 0; i < pairs; ++i)
     if (alone[i].from >= ranks || alone[i].to >= ranks || alone[i].from == alone[i].to) return false;
   if (!all_ranks(around, around_count, ranks) || (has_fan && !all_ranks(fan, std::size(fan), ranks))) return false;
+  const auto acts_or_not = [&](std::uint8_t a) { return a <= 1; };
+  if (!std::all_of(acts, acts + ranks, acts_or_not)) return false;
+  const auto takes_part = [&](std::uint8_t rank) { return acts[rank] != 0; };
+  if (!std::all_of(around, around + around_count, takes_part)) return false;
+  if (has_fan && !std::all_of(fan, fan + std::size(fan), takes_part)) return false;
+  for (std::uint32_t i = 0; i < pairs; ++i)
+    if (!takes_part(alone[i].from) || !takes_part(alone[i].to)) return false;
   // Nobody is to act twice in a step.
   if (std::set<std::uint8_t>(around, around + around_count).size() != around_count) return false;
   if (has_fan && fan[0] == fan[1]) return false;
@@ -222,11 +229,14 @@ probe_order order_probe(const probe_plan_input& in) {
       order.node[order.nodes++] = static_cast<std::uint8_t>(node);
 
   std::vector<probe_pair> pairs = all_pairs(acting);
+  for (std::size_t r = 0; in.on_host && r < order.ranks; ++r) order.acts[r] = 1;
+  for (std::uint8_t a : acting) order.acts[a] = 1;
   // Ranks that share a GPU: the first two of each.
   for (std::uint8_t a : acting)
     for (std::size_t b = 0; b < in.gpu_of_rank.size(); ++b)
       if (b != a && in.gpu_of_rank[b] == in.gpu_of_rank[a]) {
         pairs.push_back({a, static_cast<std::uint8_t>(b)});
+        order.acts[b] = 1;
         break;
       }
   const auto take = [&](const std::vector<probe_pair>& chosen) {

@@ -69,6 +69,9 @@ struct probe_order {
   probe_pair alone[probe_most_pairs];
   // One rank of each GPU; each sends to the next.
   std::uint8_t around[probe_most_ranks];
+  // 1 for ranks that take part. Of the ranks of one GPU two do: the others' memory is no other memory, and each
+  // helper's start holds up those of the same GPU.
+  std::uint8_t acts[probe_most_ranks];
   // NUMA nodes whose memory is tried as a bounce buffer.
   std::uint8_t node[probe_most_nodes];
   // Two sources below one switch; two targets below one root complex, and one below another.

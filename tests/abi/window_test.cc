@@ -89,6 +89,63 @@ TEST_P(windows_of, blocks_go_where_they_belong_in_place_or_not) {
   });
 }
 
+// Whoever has registered only what is sent, or only what is received.
+TEST_P(windows_of, one_side_is_enough) {
+  with_ranks(ranks(), [&](int rank, test_communicator& comm) {
+    const auto all = static_cast<std::size_t>(ranks()), mine = static_cast<std::size_t>(rank);
+    constexpr std::size_t room = 60'000;
+    shared_buffer_of window(comm, all * room * sizeof(int));
+    std::vector<int> plain(all * room);
+    for (const std::size_t n : {std::size_t{50'000}, std::size_t{7}, std::size_t{16'387}}) {
+      const auto value = [&](std::size_t from, std::size_t i) {
+        return static_cast<int>(from * 1'000'003 + i * 7 + n);
+      };
+      // Received into the window.
+      int* const out = window.at<int>(3);
+      for (std::size_t i = 0; i < n; ++i) plain[i] = value(mine, i);
+      ASSERT_EQ(xylAllGather(plain.data(), out, n, xylInt32, comm, nullptr), xylSuccess) << xylGetLastError(comm);
+      for (std::size_t i = 0; i < all * n; ++i) ASSERT_EQ(out[i], value(i / n, i % n)) << i;
+      for (std::size_t i = 0; i < all * n; ++i) plain[i] = value(mine, i);
+      ASSERT_EQ(xylAlltoAll(plain.data(), out, n, xylInt32, comm, nullptr), xylSuccess) << xylGetLastError(comm);
+      for (std::size_t i = 0; i < all * n; ++i) ASSERT_EQ(out[i], value(i / n, mine * n + i % n)) << i;
+      for (const bool in_place : {false, true})
+        for (int root = 0; root < ranks(); ++root) {
+          int* const given = in_place && rank == root ? out : plain.data();
+          for (std::size_t i = 0; i < n; ++i) out[i] = -1;
+          for (std::size_t i = 0; i < n; ++i) given[i] = value(mine + 5, i);
+          ASSERT_EQ(xylBroadcast(rank == root ? given : nullptr, out, n, xylInt32, root, comm, nullptr), xylSuccess)
+              << xylGetLastError(comm);
+          for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(out[i], value(static_cast<std::size_t>(root) + 5, i)) << i;
+          // Sent from the window.
+          for (std::size_t i = 0; i < n; ++i) out[i] = value_of(rank, i);
+          int* const to = in_place ? out : plain.data();
+          ASSERT_EQ(xylReduce(out, rank == root ? to : nullptr, n, xylInt32, xylSum, root, comm, nullptr),
+                    xylSuccess)
+              << xylGetLastError(comm);
+          if (rank == root) expect_reduced(to, n, xylSum, ranks());
+          for (std::size_t i = 0; i < n; ++i) out[i] = -2;
+        }
+    }
+  });
+}
+
+TEST_P(windows_of, a_broadcast_into_other_places_is_refused_by_all) {
+  with_ranks(ranks(), [&](int rank, test_communicator& comm) {
+    constexpr std::size_t n = 20'000;
+    void *memory = nullptr, *handle = nullptr;
+    ASSERT_EQ(xylMemAlloc(&memory, 2 * n * sizeof(int), xylMemHost), xylSuccess);
+    ASSERT_EQ(xylCommRegister(comm, memory, 2 * n * sizeof(int), &handle), xylSuccess);
+    int* const out = static_cast<int*>(memory);
+    for (std::size_t i = 0; i < 2 * n; ++i) out[i] = 7;
+    std::vector<int> data(n, 1);
+    EXPECT_EQ(xylBroadcast(data.data(), out + (rank == ranks() - 1 ? 4 : 0), n, xylInt32, 0, comm, nullptr),
+              xylInvalidUsage);
+    for (std::size_t i = 0; i < 2 * n; ++i) ASSERT_EQ(out[i], 7);
+    comm.destroy();
+    EXPECT_EQ(xylMemFree(memory), xylSuccess) << xylGetLastError(nullptr);
+  });
+}
+
 // Other calls between them, on the same memory, and an operation whose input is not the user's buffer.
 TEST_P(windows_of, go_together_with_every_other_call) {
   with_ranks(ranks(), [&](int rank, test_communicator& comm) {

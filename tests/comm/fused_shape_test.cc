@@ -29,13 +29,15 @@ TEST(FusedShape, EveryShapeFits) {
                   w.tokens = tokens;
                   w.share = (tokens + static_cast<unsigned>(ranks) - 1) / static_cast<unsigned>(ranks);
                   w.pattern = pattern;
-                  const fused_limits limits{{blocks, blocks, blocks, blocks}, clusters};
+                  const unsigned in_clusters = clusters ? (blocks + 1) / 2 : 0;
+                  const fused_limits limits{{blocks, blocks, blocks, blocks},
+                                            {in_clusters, in_clusters, in_clusters, in_clusters}};
                   const fused_shape s = shape_fused(form, element, ranks, limits, map, w);
                   if (s.blocks == 0) continue;
                   ++possible;
                   clustered += w.is_clustered;
                   const unsigned piece = (uses_packets(form) ? 8 : 16) / element, pieces = hidden / piece;
-                  ASSERT_LE(s.blocks, blocks);
+                  ASSERT_LE(s.blocks, w.is_clustered ? in_clusters : blocks);
                   ASSERT_EQ(s.blocks % w.split, 0u);
                   ASSERT_LE(w.split, most_blocks_of_row);
                   ASSERT_EQ(s.lanes % 32, 0u);
@@ -72,7 +74,7 @@ TEST(FusedShape, OneTokenIsSpreadOverBlocks) {
   w.tokens = 1;
   w.share = 1;
   w.pattern = fused_pattern::norm;
-  const fused_shape s = shape_fused_or_next(fused_form::packet, 2, 8, {{16, 16, 8, 8}, true}, map, w);
+  const fused_shape s = shape_fused_or_next(fused_form::packet, 2, 8, {{16, 16, 8, 8}, {16, 16, 8, 8}}, map, w);
   EXPECT_EQ(s.form, fused_form::packet);
   EXPECT_EQ(w.split, 8u);
   EXPECT_TRUE(w.is_clustered);
@@ -86,7 +88,7 @@ TEST(FusedShape, WhatPacketsCannotDoTheNextFormDoes) {
   w.tokens = 1;
   w.share = 1;
   w.pattern = fused_pattern::fp8_per_group;  // of float: 128 of them are more than a warp's packets
-  const fused_shape s = shape_fused_or_next(fused_form::packet, 4, 2, {{16, 16, 8, 8}, true}, map, w);
+  const fused_shape s = shape_fused_or_next(fused_form::packet, 4, 2, {{16, 16, 8, 8}, {16, 16, 8, 8}}, map, w);
   EXPECT_EQ(s.form, fused_form::one_shot);
 }
 

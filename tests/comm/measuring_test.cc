@@ -2,15 +2,19 @@
 //
 // What rank 0 decides about measuring, and what comes of measurements: devices and results are made up.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 
+#include "comm/machine_facts.hpp"
 #include "comm/made_ranks.hpp"
 #include "comm/planning.hpp"
+#include "support/own_folder.hpp"
+#include "topo/assembly.hpp"
+#include "topo/export.hpp"
 #include "topo/made_probe.hpp"
+#include "topo/override.hpp"
 #include "topo/probe_cache.hpp"
 
 namespace xyl {
@@ -22,19 +26,9 @@ using test::interleaved;
 using test::made_ranks;
 using topo::json;
 
-class measuring : public testing::Test {
+class measuring : public test::with_a_folder {
  protected:
-  measuring() : folder_(testing::TempDir() + "measuring_test." + std::to_string(getpid())) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~measuring() override { std::filesystem::remove_all(folder_); }
-  std::string file(const std::string& text) {
-    const std::string path = folder_ + "/" + std::to_string(files_++);
-    std::ofstream(path) << text;
-    return path;
-  }
-  std::string folder_;
-  int files_ = 0;
+  measuring() : with_a_folder("measuring_test") {}
 };
 
 // Where a probe is done, and of what.
@@ -115,6 +109,38 @@ TEST_F(measuring, what_a_probe_measured_is_planned_with_and_shown) {
   with_user.probe = &report;
   ASSERT_TRUE(make_choice(with_user, p).ok());
   EXPECT_EQ(description_of(p)["links"][0]["write_gigabytes_per_second"]["source"], "user");
+}
+
+TEST_F(measuring, what_a_person_forbids_is_told_from_what_the_driver_or_nobody_refuses) {
+  topo::graph g = topo::test::switched({4, 4}, {0, 1});
+  topo::number_devices(g);
+  topo::pair_of(g, g.gpus()[0], g.gpus()[1]).peer_to_peer = false;
+  made_ranks ranks(g, {0, 4, 1});
+  const auto name = [&](std::size_t gpu) { return g.vertices[g.gpus()[gpu]].name; };
+  const auto pair = [&](const std::string& from, const std::string& to, const char* what) {
+    return "{\"pairs\": [{\"from\": \"" + from + "\", \"to\": \"" + to + "\", " + what + "}]}";
+  };
+  const auto forbidden = [&](const std::string& wish) {
+    if (!wish.empty()) ranks.wishes.topology_override = file(wish);
+    return forbidden_link(ranks.input());
+  };
+  const char* never = "\"peer_to_peer\": false";
+  EXPECT_EQ(forbidden(""), "") << "the driver's word";
+  EXPECT_EQ(forbidden(pair("*", "*", "\"write\": 20")), "");
+  EXPECT_EQ(forbidden(pair(name(2), "*", never)), "") << "no rank is there";
+  EXPECT_EQ(forbidden(pair("GPU 99", "*", never)), "") << "said elsewhere";
+  const std::string one = forbidden(pair(name(4), name(1), never));
+  EXPECT_EQ(one, "XYLEM_TOPO_OVERRIDE=" + ranks.wishes.topology_override +
+                     " says that there is no peer-to-peer from " + name(4) + " to " + name(1));
+  EXPECT_NE(forbidden(pair("*", "*", never)).find("nor between 5 more"), std::string::npos);
+  // A file that describes the machine may say so, too; and an override takes it back.
+  ranks.wishes.topology_override.clear();
+  ranks.wishes.topology_file = file(topo::export_json(g));
+  EXPECT_EQ(forbidden(""), "XYLEM_TOPO_FILE=" + ranks.wishes.topology_file +
+                               " says that there is no peer-to-peer from " + name(0) + " to " + name(1));
+  EXPECT_EQ(forbidden(pair("*", "*", "\"peer_to_peer\": true")), "");
+  ranks.devices.clear();
+  EXPECT_EQ(forbidden(pair("*", "*", never)), "") << "no devices";
 }
 
 TEST_F(measuring, a_veto_of_the_probe_is_planned_around) {

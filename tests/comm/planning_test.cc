@@ -4,13 +4,15 @@
 #include "comm/planning.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include "comm/by_size.hpp"
+#include "comm/machine_facts.hpp"
 #include "comm/made_ranks.hpp"
+#include "support/own_folder.hpp"
 #include "topo/built_machines.hpp"
 #include "topo/export.hpp"
 #include "topo/json_read.hpp"
@@ -26,19 +28,9 @@ using test::made_ranks;
 using test::workspace;
 using topo::json;
 
-class planning : public testing::Test {
+class planning : public test::with_a_folder {
  protected:
-  planning() : folder_(testing::TempDir() + "planning_test." + std::to_string(getpid())) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~planning() override { std::filesystem::remove_all(folder_); }
-  std::string file(const std::string& text) {
-    const std::string path = folder_ + "/" + std::to_string(files_++);
-    std::ofstream(path) << text;
-    return path;
-  }
-  std::string folder_;
-  int files_ = 0;
+  planning() : with_a_folder("planning_test") {}
 };
 
 TEST_F(planning, the_ring_keeps_together_what_a_switch_holds) {
@@ -289,6 +281,22 @@ TEST_F(planning, garbled_choices_are_not_plausible) {
   bad = p.agreed;
   bad.choice.plan ^= 1;
   EXPECT_NE(bad.choice.hash(), p.agreed.choice.hash()) << "calls of ranks with different plans must differ";
+}
+
+// Where all meet in host memory: with their receivers, and away from a node that the user calls slow.
+TEST_F(planning, windows_in_host_memory_lie_where_the_plan_wants_them) {
+  made_ranks ranks(topo::test::quadrants(73), {0, 1, 2, 3, 4, 5, 6, 7});
+  EXPECT_EQ(bounce_nodes(ranks.input()), (std::vector<int>{0, 0, 1, 1, 2, 2, 3, 3}));
+  topo::graph slow = topo::test::quadrants(73);
+  slow.groups[0].total = topo::test::measured(20);
+  made_ranks others(slow, {0, 1, 2, 3, 4, 5, 6, 7});
+  const std::vector<int> moved = bounce_nodes(others.input());
+  EXPECT_LT(std::count(moved.begin(), moved.end(), 0), 2);
+  // Ranks that share a GPU pass nothing through the host.
+  made_ranks together(topo::test::one_switch(1), {0, 0});
+  EXPECT_EQ(bounce_nodes(together.input()), (std::vector<int>{-1, -1}));
+  ranks.wishes.topology_override = file("[]");
+  EXPECT_EQ(bounce_nodes(ranks.input()), std::vector<int>(8, -1));
 }
 
 // No model and no cache knows this path; variables still count.

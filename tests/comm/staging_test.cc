@@ -4,8 +4,12 @@
 // devices: this program has its own device_side, which reaches peers, fails or computes wrongly as a test wants it.
 // Ranks are processes. Not for builds with CUDA, which bring a device_side.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <string>
 
 #include "comm/communicator.hpp"
 #include "exec/device_check.hpp"
@@ -25,6 +29,8 @@ struct behaviour {
   bool computes_right_staged = true;
 };
 behaviour acts;
+// The GPU that this process's rank has; without one all have the same.
+int own_gpu = -1;
 
 struct history {
   int straight = 0, staged = 0, resets = 0, checks = 0, kernels = 0, copies = 0, opened = 0;
@@ -34,7 +40,11 @@ history seen;
 
 class made_up_device final : public test::idle_device {
  public:
-  using idle_device::idle_device;
+  explicit made_up_device(const layout& map) : idle_device(map) {
+    if (own_gpu < 0) return;
+    handle_.uuid[0] = static_cast<std::uint8_t>(own_gpu + 1);
+    handle_.pci_bus = own_gpu + 1;
+  }
   result connect(std::span<const device_handle> all, int rank, std::shared_ptr<const peer_group> windows) override {
     (windows ? seen.staged : seen.straight)++;
     if (!(windows ? acts.reaches_host_memory : acts.reaches_peers))
@@ -85,7 +95,7 @@ class made_up_device final : public test::idle_device {
 class made_up_check final : public kernel_check {
  public:
   explicit made_up_check(made_up_device& side) : side_(side) {}
-  result run(std::span<const unsigned, fused_forms>, bool) override {
+  result run(std::span<const unsigned, fused_forms>, bool, bool) override {
     ++seen.checks;
     if (!(side_.is_staged() ? acts.computes_right_staged : acts.computes_right_straight))
       return error(xylInternalError, "wrong sums");
@@ -128,7 +138,8 @@ constexpr int ranks = 3;
 void with_made_up_devices(const std::function<void(int)>& before,
                           const std::function<void(int, communicator&)>& body) {
   const auto ends = forked_ranks(ranks, [&](int rank, meeting& m) {
-    for (const char* name : {"XYLEM_P2P", "XYLEM_COPY_ENGINE_BYTES"}) ::unsetenv(name);
+    for (const char* name : {"XYLEM_P2P", "XYLEM_COPY_ENGINE_BYTES", "XYLEM_TOPO_FILE", "XYLEM_TOPO_OVERRIDE"})
+      ::unsetenv(name);
     before(rank);
     std::unique_ptr<communicator> comm;
     const result r = communicator::create(ranks, rank, m.allgather(rank), comm);
@@ -191,6 +202,51 @@ TEST(staging, rank_0_can_say_that_all_meet_in_host_memory) {
                          expect_staged(comm, "XYLEM_P2P=0");
                          EXPECT_EQ(seen.straight, 0);
                        });
+}
+
+// A machine of three GPUs whose links all work, as far as anybody can tell.
+std::string three_gpus() {
+  std::string text = "<system><cpu numaid=\"0\">";
+  for (int gpu = 1; gpu <= ranks; ++gpu)
+    text += format_text("<pci busid=\"0000:0%d:00.0\" class=\"0x030200\"><gpu sm=\"90\"/></pci>", gpu);
+  return text + "</cpu></system>";
+}
+
+TEST(staging, a_person_who_forbids_one_link_is_believed_without_a_trial) {
+  const std::string folder = testing::TempDir() + "staging_test." + std::to_string(getpid());
+  const std::string machine = folder + ".xml", wish = folder + ".json";
+  std::ofstream(machine) << three_gpus();
+  const auto forbid = [&](const char* wishes) {
+    std::ofstream(wish, std::ios::trunc) << wishes;
+    return [&](int rank) {
+      own_gpu = rank;
+      ::setenv("XYLEM_PROBE", "never", 1);
+      // The others' environment does not count.
+      if (rank != 0) return;
+      ::setenv("XYLEM_TOPO_FILE", machine.c_str(), 1);
+      ::setenv("XYLEM_TOPO_OVERRIDE", wish.c_str(), 1);
+    };
+  };
+  with_made_up_devices(
+      forbid(R"({"pairs": [{"from": "GPU 0", "to": "GPU 2", "peer_to_peer": false},
+                                            {"from": "GPU 2", "to": "GPU 0", "peer_to_peer": false}]})"),
+      [&](int, communicator& comm) {
+        expect_staged(comm, "says that there is no peer-to-peer from GPU 0 to GPU 2, nor between 1");
+        expect_staged(comm, wish.c_str());
+        EXPECT_EQ(seen.straight, 0) << "a forbidden link was tried";
+        const topo::json d = description_of(comm);
+        EXPECT_TRUE(d["plan"]["host_staged"]);
+        for (const topo::json& link : d["links"])
+          EXPECT_EQ(link["class"] == "HOST", link["from"] != "GPU 1" && link["to"] != "GPU 1") << link;
+      });
+  with_made_up_devices(forbid(R"({"pairs": [{"from": "*", "to": "*", "peer_to_peer": true, "write": 20}]})"),
+                       [](int, communicator& comm) {
+                         EXPECT_EQ(description_of(comm)["device_paths"]["workspaces"], "device memory");
+                         EXPECT_EQ(seen.straight, 1);
+                         EXPECT_EQ(seen.staged, 0);
+                       });
+  std::remove(machine.c_str());
+  std::remove(wish.c_str());
 }
 
 TEST(staging, peers_are_not_led_to_buffers_that_they_do_not_reach) {

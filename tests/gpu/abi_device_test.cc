@@ -14,21 +14,10 @@
 
 #include "abi/ranks.hpp"
 #include "base/clock.hpp"
+#include "tests/gpu/local_ranks.hpp"
 
 namespace xyl::test {
 namespace {
-
-// In a child: asking in the parent would leave a CUDA context there before the fork.
-bool has_gpu() {
-  static const bool found = [] {
-    const auto ends = forked_processes(1, [](int) {
-      int devices = 0;
-      if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) ::_exit(3);
-    });
-    return ends[0].good();
-  }();
-  return found;
-}
 
 class device : public testing::Test {
  protected:
@@ -36,8 +25,6 @@ class device : public testing::Test {
     if (!has_gpu()) GTEST_SKIP() << "no GPU here";
   }
 };
-
-void cuda(cudaError_t status) { ASSERT_EQ(status, cudaSuccess) << cudaGetErrorString(status); }
 
 // Rank r uses device r % devices, like a program that was given all of them.
 void choose_device(int rank) {

@@ -1,30 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // One allreduce in device memory, compared with the CPU on every element, and guard bytes around the result.
-// Failures are counted, and the first few printed.
 #pragma once
-
-#include <cstdarg>
 
 #include "tests/gpu/device_rank.hpp"
 #include "tests/gpu/reference.hpp"
 
 namespace xyl::gpu_test {
-
-inline int failures = 0, checks = 0;
-
-[[gnu::format(printf, 2, 3)]] inline bool expect(bool good, const char* format, ...) {
-  ++checks;
-  if (good) return true;
-  if (++failures > 20) return false;
-  va_list list;
-  va_start(list, format);
-  std::fprintf(stderr, "FAILED: ");
-  std::vfprintf(stderr, format, list);
-  std::fprintf(stderr, "\n");
-  va_end(list);
-  return false;
-}
 
 // Device memory with a guard of 0xa5 on both sides of every result.
 class buffers {

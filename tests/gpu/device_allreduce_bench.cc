@@ -9,6 +9,7 @@
 
 #include "proto/small_float.hpp"
 #include "tests/gpu/device_rank.hpp"
+#include "tests/gpu/graph.hpp"
 
 namespace xyl::gpu_test {
 namespace {
@@ -19,8 +20,6 @@ class bench {
     must(cudaMalloc(&in_, largest), "cudaMalloc");
     must(cudaMalloc(&out_, largest), "cudaMalloc");
     must(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
-    must(cudaEventCreate(&begin_), "event");
-    must(cudaEventCreate(&end_), "event");
     std::vector<std::uint16_t> host(largest / 2);
     for (std::size_t i = 0; i < host.size(); ++i) host[i] = value(r.rank(), i);
     must(cudaMemcpy(in_, host.data(), largest, cudaMemcpyHostToDevice), "copy");
@@ -28,36 +27,17 @@ class bench {
 
   // Microseconds per call; negative if a result was wrong.
   double time(algorithm how, unsigned blocks, std::uint64_t bytes, std::uint64_t chunk) {
-    const int calls = bytes > (1 << 20) ? 10 : 50, repetitions = bytes > (8 << 20) ? 5 : 9, warm = 2;
+    const int calls = bytes > (1 << 20) ? 10 : 50, repetitions = bytes > (8 << 20) ? 5 : 9;
     const auto call = [&] {
       r_.all_reduce(how, blocks, in_, out_, bytes / 2, 2, xylBfloat16, xylSum, stream_, chunk);
     };
     must(cudaMemsetAsync(out_, 0, bytes, stream_), "memset");
     call();
     must(cudaStreamSynchronize(stream_), "synchronise");
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    must(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin capture");
-    for (int i = 0; i < calls; ++i) call();
-    must(cudaStreamEndCapture(stream_, &graph), "end capture");
-    must(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
-    std::vector<double> times;
-    for (int i = 0; i < repetitions + warm; ++i) {
-      MPI_Barrier(MPI_COMM_WORLD);
-      must(cudaEventRecord(begin_, stream_), "record");
-      must(cudaGraphLaunch(exec, stream_), "launch");
-      must(cudaEventRecord(end_, stream_), "record");
-      must(cudaStreamSynchronize(stream_), "synchronise");
-      float ms = 0;
-      must(cudaEventElapsedTime(&ms, begin_, end_), "elapsed");
-      if (i >= warm) times.push_back(ms * 1000 / calls);
-    }
-    std::sort(times.begin(), times.end());
-    (void)cudaGraphExecDestroy(exec);
-    (void)cudaGraphDestroy(graph);
+    const double us = time_in_graph(stream_, calls, repetitions, call);
     int wrong = r_.poisoned() != 0 || !is_right(bytes);
     MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    return wrong ? -1 : times[times.size() / 2];
+    return wrong ? -1 : us;
   }
 
  private:
@@ -83,7 +63,6 @@ class bench {
   device_rank& r_;
   void *in_ = nullptr, *out_ = nullptr;
   cudaStream_t stream_ = nullptr;
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
 int run(std::uint64_t largest, std::uint64_t smallest) {
@@ -140,16 +119,10 @@ int run(std::uint64_t largest, std::uint64_t smallest) {
 }  // namespace xyl::gpu_test
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int status = 77;
-  if (xyl::device_side::current_device() >= 0) {
-    int rank = 0, devices = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    xyl::gpu_test::must(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    xyl::gpu_test::must(cudaSetDevice(rank % devices), "cudaSetDevice");
-    status = xyl::gpu_test::run(argc > 1 ? std::strtoull(argv[1], nullptr, 0) : 64 << 20,
-                                argc > 2 ? std::strtoull(argv[2], nullptr, 0) : 1 << 10);
-  }
-  MPI_Finalize();
-  return status;
+  using namespace xyl::gpu_test;
+  const auto number = [&](int i, unsigned long long otherwise) {
+    return argc > i ? std::strtoull(argv[i], nullptr, 0) : otherwise;
+  };
+  return mpi_program(argc, argv,
+                     [&] { expect(run(number(1, 64 << 20), number(2, 1 << 10)) == 0, "wrong results"); });
 }

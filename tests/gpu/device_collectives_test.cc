@@ -4,48 +4,20 @@
 // byte: eager and in graphs, all roots, sizes from nothing to several megabytes, odd addresses, in place,
 // alternating with allreduce. An MPI program (mpirun -np N tests/device_collectives_test [quick]); rank r uses
 // device r % devices. Exit 77 without a GPU, 1 with a failure.
-#include <cuda_runtime_api.h>
-#include <mpi.h>
 
-#include <cstdarg>
-#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <vector>
 
 #include "proto/call.hpp"
 #include "proto/reduction.hpp"
-#include "xylem/xylem.h"
-#include "xylem/xylem_mpi.h"
+#include "tests/gpu/graph.hpp"
+#include "tests/gpu/mpi_communicator.hpp"
 
 namespace xyl::gpu_test {
 namespace {
 
-int rank_, ranks_, failures, checks;
-xylComm_t comm;
 cudaStream_t streams[2];
-
-void must(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::fprintf(stderr, "rank %d: %s: %s\n", rank_, what, cudaGetErrorString(status));
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-void must(xylResult_t code, const char* what) {
-  if (code == xylSuccess) return;
-  std::fprintf(stderr, "rank %d: %s: %s\n", rank_, what, xylGetLastError(comm));
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-[[gnu::format(printf, 2, 3)]] void expect(bool good, const char* format, ...) {
-  ++checks;
-  if (good || ++failures > 20) return;
-  va_list list;
-  va_start(list, format);
-  std::fprintf(stderr, "FAILED on rank %d: ", rank_);
-  std::vfprintf(stderr, format, list);
-  std::fprintf(stderr, "\n");
-  va_end(list);
-}
 
 // Device memory with a guard on both sides.
 class memory {
@@ -163,16 +135,7 @@ void check_move(const plan& p, int replays = 0) {
   if (replays == 0) {
     must(call(p, given, taken, stream), "call");
   } else {
-    cudaGraph_t graph;
-    cudaGraphExec_t ready;
-    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-    must(call(p, given, taken, stream), "captured call");
-    must(cudaStreamEndCapture(stream, &graph), "end capture");
-    must(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
-    for (int k = 0; k < replays; ++k) must(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");
-    must(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-    must(cudaGraphExecDestroy(ready), "cudaGraphExecDestroy");
-    must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    replay(stream, replays, [&] { must(call(p, given, taken, stream), "captured call"); });
   }
   const auto got = result->content(stream);
   std::size_t wrong = 0, first = 0;
@@ -224,16 +187,7 @@ void check_reduce(xylDataType_t type, xylRedOp_t op, std::size_t count, int root
                     : xylReduce(in, has_out ? out : nullptr, count, type, op, root, comm, stream);
   };
   if (captured) {
-    cudaGraph_t graph;
-    cudaGraphExec_t ready;
-    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-    must(reduce(), "captured reduce");
-    must(cudaStreamEndCapture(stream, &graph), "end capture");
-    must(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
-    for (int k = 0; k < (in_place ? 1 : 3); ++k) must(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");
-    must(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-    must(cudaGraphExecDestroy(ready), "cudaGraphExecDestroy");
-    must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    replay(stream, in_place ? 1 : 3, [&] { must(reduce(), "captured reduce"); });
   } else {
     must(reduce(), "reduce");
   }
@@ -270,9 +224,8 @@ void check_all_reduce(std::size_t count, int stream_number) {
   for (std::size_t i = 0; i < count; ++i) {
     float want = 0;
     for (int r = 0; r < ranks_; ++r) want += value_of(r, i);
-    if (values[i] != want) return expect(false, "allreduce of %zu: element %zu", count, i);
+    if (!expect(values[i] == want, "allreduce of %zu: element %zu", count, i)) return;
   }
-  expect(true, "allreduce");
 }
 
 void run(bool quick) {
@@ -367,27 +320,10 @@ void run(bool quick) {
 
 int main(int argc, char** argv) {
   using namespace xyl::gpu_test;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    if (rank_ == 0) std::printf("SKIP: no GPU here\n");
-    MPI_Finalize();
-    return 77;
-  }
-  must(cudaSetDevice(rank_ % devices), "cudaSetDevice");
-  for (cudaStream_t& s : streams) must(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "cudaStreamCreate");
-  must(xylCommInitMPI(&comm, MPI_COMM_WORLD), "xylCommInitMPI");
-  int device = -1;
-  must(xylCommDevice(comm, &device), "xylCommDevice");
-  expect(device >= 0, "the communicator has no device");
-  if (device >= 0) run(argc > 1 && std::strcmp(argv[1], "quick") == 0);
-  MPI_Barrier(MPI_COMM_WORLD);
-  must(xylCommDestroy(comm), "xylCommDestroy");
-  int all = 0;
-  MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (rank_ == 0) std::printf("%d checks on rank 0, %d failures on all ranks\n", checks, all);
-  MPI_Finalize();
-  return all != 0;
+  const bool quick = argc > 1 && std::strcmp(argv[1], "quick") == 0;
+  return mpi_program(argc, argv, [&] {
+    for (cudaStream_t& s : streams) s = new_stream();
+    if (make_communicator()) run(quick);
+    destroy_communicator();
+  });
 }

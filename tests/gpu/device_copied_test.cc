@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "tests/gpu/checked_call.hpp"
+#include "tests/gpu/graph.hpp"
 
 namespace xyl::gpu_test {
 namespace {
@@ -113,28 +114,6 @@ void types_sizes_and_alignments() {
   one_type<std::int64_t>(r, memory, xylInt64, seed);
   one_type<std::uint8_t>(r, memory, xylUint8, seed);
   one_type<double>(r, memory, xylFloat64, seed);
-}
-
-template <class F>
-cudaGraphExec_t capture(cudaStream_t stream, F work) {
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  work();
-  must(cudaStreamEndCapture(stream, &graph), "end capture");
-  std::size_t nodes = 0, hosts = 0;
-  must(cudaGraphGetNodes(graph, nullptr, &nodes), "nodes");
-  std::vector<cudaGraphNode_t> all(nodes);
-  must(cudaGraphGetNodes(graph, all.data(), &nodes), "nodes");
-  for (cudaGraphNode_t node : all) {
-    cudaGraphNodeType type;
-    must(cudaGraphNodeGetType(node, &type), "type of a node");
-    hosts += type == cudaGraphNodeTypeHost;
-  }
-  expect(hosts == 0, "%zu of %zu nodes of a graph run on the host", hosts, nodes);
-  must(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
-  must(cudaGraphDestroy(graph), "destroy");
-  return exec;
 }
 
 // Two graphs, each with kernels' calls between the copies', and eager calls of both kinds, in turns. Each call adds
@@ -308,49 +287,26 @@ void times() {
   }
 }
 
-int run_all(bool bench) {
-  int rank = 0, ranks = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const auto run = [&](const char* name, auto test) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    const int before = failures;
-    const auto begin = std::chrono::steady_clock::now();
-    test();
-    int bad = failures - before;
-    MPI_Allreduce(MPI_IN_PLACE, &bad, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (rank == 0)
-      std::printf("%-50s %s %.2f s\n", name, bad ? "FAILED" : "ok",
-                  std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    std::fflush(stdout);
-  };
-  run("types, sizes and alignments", types_sizes_and_alignments);
-  run("graphs and eager calls in turns", graphs_and_eager_calls_in_turns);
-  run("a call that differs leaves outputs alone", a_call_that_differs_leaves_outputs_alone);
-  run("a missing rank is named, a graph behind it ends", a_missing_rank_is_named_and_a_graph_behind_it_ends);
-  if (bench) run("times", times);
-  MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  MPI_Allreduce(MPI_IN_PLACE, &checks, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (rank == 0) std::printf("%d ranks: %d checks, %d failures\n", ranks, checks, failures);
-  return failures == 0 ? 0 : 1;
+void run_all(bool bench) {
+  step("types, sizes and alignments", types_sizes_and_alignments);
+  step("graphs and eager calls in turns", graphs_and_eager_calls_in_turns);
+  step("a call that differs leaves outputs alone", a_call_that_differs_leaves_outputs_alone);
+  step("a missing rank is named, a graph behind it ends", a_missing_rank_is_named_and_a_graph_behind_it_ends);
+  if (bench) step("times", times);
 }
 
 }  // namespace
 }  // namespace xyl::gpu_test
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int status = 77, ranks = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (xyl::device_side::current_device() >= 0 && ranks > 1) {
-    int rank = 0, devices = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    xyl::gpu_test::must(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    xyl::gpu_test::must(cudaSetDevice(rank % devices), "cudaSetDevice");
-    for (cudaStream_t& stream : xyl::gpu_test::streams)
-      xyl::gpu_test::must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-    status = xyl::gpu_test::run_all(argc > 1 && std::strcmp(argv[1], "bench") == 0);
-  }
-  MPI_Finalize();
-  return status;
+  using namespace xyl::gpu_test;
+  const bool bench = argc > 1 && std::strcmp(argv[1], "bench") == 0;
+  constexpr int least_ranks = 2;
+  return mpi_program(
+      argc, argv,
+      [&] {
+        for (cudaStream_t& stream : streams) stream = new_stream();
+        run_all(bench);
+      },
+      least_ranks);
 }

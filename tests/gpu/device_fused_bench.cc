@@ -9,42 +9,12 @@
 #include <cstdlib>
 
 #include "tests/gpu/fused_device.hpp"
+#include "tests/gpu/graph.hpp"
 
 namespace xyl::gpu_test {
 namespace {
 
-constexpr int calls = 50, repetitions = 9, warm = 2;
-
-// Microseconds of one of the calls that `enqueue` enqueues 50 of.
-template <class F>
-double time(cudaStream_t stream, F enqueue) {
-  cudaEvent_t begin, end;
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  must(cudaEventCreate(&begin), "event");
-  must(cudaEventCreate(&end), "event");
-  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  for (int i = 0; i < calls; ++i) enqueue();
-  must(cudaStreamEndCapture(stream, &graph), "end capture");
-  must(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
-  std::vector<double> times;
-  for (int i = 0; i < repetitions + warm; ++i) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    must(cudaEventRecord(begin, stream), "record");
-    must(cudaGraphLaunch(exec, stream), "launch");
-    must(cudaEventRecord(end, stream), "record");
-    must(cudaStreamSynchronize(stream), "synchronise");
-    float ms = 0;
-    must(cudaEventElapsedTime(&ms, begin, end), "elapsed");
-    if (i >= warm) times.push_back(ms * 1000 / calls);
-  }
-  std::sort(times.begin(), times.end());
-  (void)cudaGraphExecDestroy(exec);
-  (void)cudaGraphDestroy(graph);
-  (void)cudaEventDestroy(begin);
-  (void)cudaEventDestroy(end);
-  return times[times.size() / 2];
-}
+constexpr int calls = 50, repetitions = 9;
 
 int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
   device_rank r;
@@ -70,7 +40,7 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
       const device_copy at(d);
       const unsigned blocks =
           static_cast<unsigned>(std::min<std::uint64_t>(r.most_blocks(), (count * 2 + 1023) / 1024));
-      const double us = time(stream, [&] {
+      const double us = time_in_graph(stream, calls, repetitions, [&] {
         r.all_reduce(algorithm::packet, blocks, at(d.input.raw()), at(d.output.raw()), count, 2, xylBfloat16,
                      xylSum, stream);
       });
@@ -80,14 +50,14 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
          {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
       if (r.rank() == 0) std::printf("\n  %-8s", names[static_cast<int>(form)]);
       for (const bool clusters : {true, false}) {
-        if (clusters && !device.limits().clusters) continue;
+        if (clusters && !device.limits().has_clusters()) continue;
         for (unsigned split = 0; split <= most_blocks_of_row; ++split) {
           test::fused_data<bfloat16> d(f, r.rank(), r.ranks());
           const device_copy at(d);
           const wished_shape wish{form, split, clusters};
-          if ((split == 1 && !clusters && device.limits().clusters) || !device(wish, d, at, stream)) continue;
+          if ((split == 1 && !clusters && device.limits().has_clusters()) || !device(wish, d, at, stream)) continue;
           must(cudaStreamSynchronize(stream), "synchronise");
-          const double us = time(stream, [&] { (void)device(wish, d, at, stream); });
+          const double us = time_in_graph(stream, calls, repetitions, [&] { (void)device(wish, d, at, stream); });
           at.copy_back();
           if (!has_first) first = d;
           has_first = true;
@@ -109,7 +79,7 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
       const device_copy at(d);
       if (!device(how, d, at, stream)) continue;
       must(cudaStreamSynchronize(stream), "synchronise");
-      const double us = time(stream, [&] { (void)device(how, d, at, stream); });
+      const double us = time_in_graph(stream, calls, repetitions, [&] { (void)device(how, d, at, stream); });
       at.copy_back();
       wrong += !d.same_outputs(first) || r.poisoned() != 0;
       if (r.rank() == 0) std::printf(" %s %.2f", name_of(how), us);
@@ -125,19 +95,12 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
 }  // namespace xyl::gpu_test
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int status = 77;
-  if (xyl::device_side::current_device() >= 0) {
-    int rank = 0, devices = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    xyl::gpu_test::must(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    xyl::gpu_test::must(cudaSetDevice(rank % devices), "cudaSetDevice");
-    const auto number = [&](int i, unsigned long long otherwise) {
-      return argc > i ? std::strtoull(argv[i], nullptr, 0) : otherwise;
-    };
-    status = xyl::gpu_test::run(static_cast<unsigned>(number(1, 7168)), number(2, 64),
-                                static_cast<xyl::fused_pattern>(number(3, xylFusedResidualRMSNorm)));
-  }
-  MPI_Finalize();
-  return status;
+  using namespace xyl::gpu_test;
+  const auto number = [&](int i, unsigned long long otherwise) {
+    return argc > i ? std::strtoull(argv[i], nullptr, 0) : otherwise;
+  };
+  return mpi_program(argc, argv, [&] {
+    const auto pattern = static_cast<xyl::fused_pattern>(number(3, xylFusedResidualRMSNorm));
+    expect(run(static_cast<unsigned>(number(1, 7168)), number(2, 64), pattern) == 0, "wrong results");
+  });
 }

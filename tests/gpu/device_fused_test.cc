@@ -6,7 +6,8 @@
 // without a GPU.
 #include "tests/gpu/checked_call.hpp"
 #include "tests/gpu/fused_device.hpp"
-#include "xylem/xylem_mpi.h"
+#include "tests/gpu/graph.hpp"
+#include "tests/gpu/mpi_communicator.hpp"
 
 namespace xyl::gpu_test {
 namespace {
@@ -15,13 +16,6 @@ using test::fused_case;
 using test::fused_data;
 
 cudaStream_t stream;
-xylComm_t comm;
-
-void must_succeed(xylResult_t status, const char* what) {
-  if (status == xylSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, xylGetLastError(comm));
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
 
 std::string describe(const fused_case& f, const wished_shape& s) {
   return "pattern " + std::to_string(static_cast<int>(f.pattern)) + ", " + std::to_string(f.tokens) + " x " +
@@ -34,7 +28,7 @@ std::string describe(const fused_case& f, const wished_shape& s) {
 template <class T>
 fused_data<T> host_result(const fused_case& f, int rank, int ranks) {
   fused_data<T> d(f, rank, ranks);
-  must_succeed(test::fused_call(d)(comm), "the call on host memory");
+  must(test::fused_call(d)(comm), "the call on host memory");
   return d;
 }
 
@@ -82,7 +76,7 @@ void every_shape(device_rank& r, const fused_case& f, std::initializer_list<unsi
        {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
     if (f.residual_sharded && !uses_shares(form)) continue;
     for (const bool clusters : {true, false}) {
-      if (clusters && !device.limits().clusters) continue;
+      if (clusters && !device.limits().has_clusters()) continue;
       for (const unsigned split : splits) {
         const wished_shape wish{form, split, clusters};
         fused_data<T> d(f, r.rank(), r.ranks());
@@ -176,13 +170,13 @@ void through_the_abi(int rank, int ranks) {
   for (auto& d : data) at.push_back(std::make_unique<device_copy>(d));
   const auto call_all = [&] {
     for (std::size_t i = 0; i < data.size(); ++i)
-      must_succeed(test::fused_call(data[i], [&](std::byte* p) { return (*at[i])(p); })(comm, stream),
-                   "the call on device memory");
+      must(test::fused_call(data[i], [&](std::byte* p) { return (*at[i])(p); })(comm, stream),
+           "the call on device memory");
   };
   const auto check_all = [&](const char* how) {
     must(cudaStreamSynchronize(stream), how);
     xylResult_t state = xylSuccess;
-    must_succeed(xylCommGetAsyncError(comm, &state), "xylCommGetAsyncError");
+    must(xylCommGetAsyncError(comm, &state), "xylCommGetAsyncError");
     expect(state == xylSuccess, "rank %d, %s: %s", rank, how, xylGetErrorString(state));
     for (std::size_t i = 0; i < data.size(); ++i) {
       at[i]->copy_back();
@@ -194,31 +188,12 @@ void through_the_abi(int rank, int ranks) {
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = fused_data<bfloat16>(cases[i], rank, ranks);
   at.clear();
   for (auto& d : data) at.push_back(std::make_unique<device_copy>(d));
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  call_all();
-  must(cudaStreamEndCapture(stream, &graph), "end capture");
-  must(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
-  for (int i = 0; i < 3; ++i) must(cudaGraphLaunch(exec, stream), "launch");
+  replay(stream, 3, call_all);
   check_all("in a graph");
-  must(cudaGraphExecDestroy(exec), "destroy");
-  must(cudaGraphDestroy(graph), "destroy");
 }
 
-int run_all() {
-  int rank = 0, ranks = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  must_succeed(xylCommInitMPI(&comm, MPI_COMM_WORLD), "xylCommInitMPI");
-  const auto step = [&](const char* name, auto test) {
-    const int before = failures;
-    test();
-    int bad = failures - before;
-    MPI_Allreduce(MPI_IN_PLACE, &bad, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (rank == 0) std::printf("%-30s %s\n", name, bad ? "FAILED" : "ok");
-    std::fflush(stdout);
-  };
+void run_all() {
+  must(xylCommInitMPI(&comm, MPI_COMM_WORLD), "xylCommInitMPI");
   {
     device_rank r;
     step("every pattern", [&] { every_pattern(r); });
@@ -226,29 +201,19 @@ int run_all() {
     step("many rows", [&] { many_rows(r); });
     step("mixtures of experts", [&] { mixtures(r); });
   }
-  step("through the ABI", [&] { through_the_abi(rank, ranks); });
+  step("through the ABI", [&] { through_the_abi(rank_, ranks_); });
   expect(launched > 200, "only %d shapes could be launched", launched);
-  must_succeed(xylCommDestroy(comm), "xylCommDestroy");
-  MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  MPI_Allreduce(MPI_IN_PLACE, &checks, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (rank == 0) std::printf("%d ranks: %d shapes, %d checks, %d failures\n", ranks, launched, checks, failures);
-  return failures == 0 ? 0 : 1;
+  destroy_communicator();
+  if (rank_ == 0) std::printf("%d shapes\n", launched);
 }
 
 }  // namespace
 }  // namespace xyl::gpu_test
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int status = 77;
-  if (xyl::device_side::current_device() >= 0) {
-    int rank = 0, devices = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    xyl::gpu_test::must(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    xyl::gpu_test::must(cudaSetDevice(rank % devices), "cudaSetDevice");
-    xyl::gpu_test::must(cudaStreamCreateWithFlags(&xyl::gpu_test::stream, cudaStreamNonBlocking), "stream");
-    status = xyl::gpu_test::run_all();
-  }
-  MPI_Finalize();
-  return status;
+  using namespace xyl::gpu_test;
+  return mpi_program(argc, argv, [] {
+    stream = new_stream();
+    run_all();
+  });
 }

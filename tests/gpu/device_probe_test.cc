@@ -4,19 +4,15 @@
 // kept, and that faults planted in a helper keep communicators off device memory, with the reason. An MPI program
 // (mpirun -np N tests/device_probe_test [FOLDER], at the top of a build, or with the FOLDER of xylem-probe); rank r
 // uses device r % devices. Exit 77 without a GPU, 1 with a failure.
-#include <cuda_runtime_api.h>
-#include <mpi.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cstdarg>
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "xylem/xylem.h"
+#include "tests/gpu/mpi_program.hpp"
 #include "xylem/xylem_mpi.h"
 
 namespace xyl::gpu_test {
@@ -24,25 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-int rank_, ranks_, devices, failures, checks;
 std::string folder;
-
-[[gnu::format(printf, 2, 3)]] void expect(bool good, const char* format, ...) {
-  ++checks;
-  if (good || ++failures > 20) return;
-  va_list list;
-  va_start(list, format);
-  std::fprintf(stderr, "FAILED on rank %d: ", rank_);
-  std::vfprintf(stderr, format, list);
-  std::fprintf(stderr, "\n");
-  va_end(list);
-}
-
-void must(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::fprintf(stderr, "rank %d: %s: %s\n", rank_, what, cudaGetErrorString(status));
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
 
 // A communicator made in an environment, what it says of itself, and whether its sums are right.
 class trial {
@@ -142,7 +120,7 @@ void measures() {
          t.description["device_paths"].dump().c_str());
   expect(p["problems"].empty(), "problems");
   const std::size_t gpus = p["gpus"].size();
-  expect(gpus == static_cast<std::size_t>(std::min(devices, ranks_)), "%zu GPUs", gpus);
+  expect(gpus == static_cast<std::size_t>(std::min(devices_, ranks_)), "%zu GPUs", gpus);
   std::size_t between = 0;
   for (const json& one : p["pairs"]) {
     between += one["from"] != one["to"];
@@ -165,16 +143,16 @@ void keeps() {
   MPI_Barrier(MPI_COMM_WORLD);
   const std::vector<std::pair<const char*, std::string>> environment = {
       {"XDG_CACHE_HOME", cache}, {"XYLEM_PROBE_HELPER", helper("xylem-probe")}};
-  const bool several = std::min(devices, ranks_) > 1;
+  const bool several = std::min(devices_, ranks_) > 1;
   {
     const trial t("auto, nothing kept", environment);
-    expect(t.probe().is_object() == several, "a probe with %d GPUs", devices);
+    expect(t.probe().is_object() == several, "a probe with %d GPUs", devices_);
     if (several && t.probe().is_object()) expect(!t.probe()["kept_from_earlier"], "kept from nowhere");
     expect(t.on_device, "no device memory: %s", t.notes().c_str());
   }
   {
     const trial t("auto, kept", environment);
-    expect(t.probe().is_object() == several, "a probe with %d GPUs", devices);
+    expect(t.probe().is_object() == several, "a probe with %d GPUs", devices_);
     if (several && t.probe().is_object()) expect(t.probe()["kept_from_earlier"], "not kept: %s", t.notes().c_str());
     expect(t.on_device, "no device memory: %s", t.notes().c_str());
   }
@@ -229,27 +207,14 @@ void refuses() {
 
 int main(int argc, char** argv) {
   using namespace xyl::gpu_test;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    if (rank_ == 0) std::printf("skipped: no GPU\n");
-    MPI_Finalize();
-    return 77;
-  }
-  if (ranks_ < 2) {
-    if (rank_ == 0) std::printf("needs two ranks\n");
-    MPI_Finalize();
-    return 1;
-  }
+  constexpr int least_ranks = 2;
   folder = argc > 1 ? argv[1] : std::filesystem::current_path().string();
-  must(cudaSetDevice(rank_ % devices), "cudaSetDevice");
-  measures();
-  keeps();
-  refuses();
-  int all[2] = {failures, checks}, sums[2] = {};
-  MPI_Allreduce(all, sums, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (rank_ == 0) std::printf("%d checks on %d ranks and %d GPUs, %d failed\n", sums[1], ranks_, devices, sums[0]);
-  MPI_Finalize();
-  return sums[0] == 0 ? 0 : 1;
+  return mpi_program(
+      argc, argv,
+      [] {
+        measures();
+        keeps();
+        refuses();
+      },
+      least_ranks);
 }

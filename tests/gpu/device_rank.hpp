@@ -11,24 +11,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <memory>
 #include <vector>
 
 #include "exec/device_side.hpp"
+#include "tests/gpu/mpi_program.hpp"
 
 namespace xyl::gpu_test {
-
-inline void must(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(status));
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-inline void must(const result& r, const char* what) {
-  if (r.ok()) return;
-  std::fprintf(stderr, "%s: %s\n", what, r.text().c_str());
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
 
 struct settings {
   std::uint64_t packet_bytes = 1 << 20;  // of a slot
@@ -46,7 +35,7 @@ class device_rank {
     map_ = layout::make(static_cast<std::uint32_t>(ranks_), s.blocks, s.packet_bytes, s.bulk_bytes, 0, 4,
                         s.copy_bytes);
     void* page = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) MPI_Abort(MPI_COMM_WORLD, 1);
+    must(page != MAP_FAILED, "mmap");
     control_ = static_cast<control_block*>(page);
     must(device_side::create(device_side::current_device(), map_, static_cast<std::byte*>(page), page_bytes,
                              s.deadline_ns, true, side_),
@@ -116,7 +105,7 @@ class device_rank {
       case algorithm::packet:
         return map_.packet_capacity();
       case algorithm::one_shot:
-        return map_.bulk_stride;
+        return map_.one_shot_capacity();
       case algorithm::two_shot:
         return map_.bulk_stride / 32 * 16 * n;
       case algorithm::two_shot_packet:

@@ -4,12 +4,8 @@
 // graphs, in place and not, at odd offsets, over the same memory at once, with other calls and other memory
 // between, and places that differ. An MPI program (mpirun -np N tests/device_windows_test [quick]); rank r uses
 // device r % devices. Exit 77 without a GPU, 1 with a failure; it ends itself after five minutes.
-#include <cuda_runtime_api.h>
-#include <mpi.h>
 #include <unistd.h>
 
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -17,39 +13,14 @@
 #include <vector>
 
 #include "proto/reduction.hpp"
-#include "xylem/xylem.h"
-#include "xylem/xylem_mpi.h"
+#include "tests/gpu/graph.hpp"
+#include "tests/gpu/mpi_communicator.hpp"
 
 namespace xyl::gpu_test {
 namespace {
 
-int rank_, ranks_, failures, checks;
 const char* form = "";
-xylComm_t comm;
 cudaStream_t stream;
-
-void must(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::fprintf(stderr, "rank %d, %s: %s: %s\n", rank_, form, what, cudaGetErrorString(status));
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-void must(xylResult_t code, const char* what) {
-  if (code == xylSuccess) return;
-  const char* text = comm != nullptr ? xylGetLastError(comm) : "";
-  std::fprintf(stderr, "rank %d, %s: %s: %s\n", rank_, form, what, *text ? text : xylGetLastError(nullptr));
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-[[gnu::format(printf, 2, 3)]] void expect(bool good, const char* format, ...) {
-  ++checks;
-  if (good || ++failures > 20) return;
-  va_list list;
-  va_start(list, format);
-  std::fprintf(stderr, "FAILED on rank %d, %s: ", rank_, form);
-  std::vfprintf(stderr, format, list);
-  std::fprintf(stderr, "\n");
-  va_end(list);
-}
 
 void progress(const char* what) {
   if (rank_ == 0) std::printf("%-10s %s: %d checks, %d failures\n", form, what, checks, failures);
@@ -147,16 +118,7 @@ enum class target { window, same, plain, neither };  // neither buffer is regist
 // Captured calls are launched `replays` times; 0: eager.
 void run(const std::function<void()>& calls, int replays) {
   if (replays == 0) return calls();
-  cudaGraph_t graph;
-  cudaGraphExec_t ready;
-  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  calls();
-  must(cudaStreamEndCapture(stream, &graph), "end capture");
-  must(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
-  for (int k = 0; k < replays; ++k) must(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");
-  must(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  must(cudaGraphExecDestroy(ready), "cudaGraphExecDestroy");
-  must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  replay(stream, replays, calls);
 }
 
 template <class T>
@@ -213,6 +175,43 @@ void check_blocks(std::size_t n, std::size_t offset, bool in_place, int replays)
       in_place ? 0 : replays);
   wrong = differs<int>(block, n, [&](std::size_t i) { return reduced(xylSum, mine * n + i); });
   expect(wrong.empty(), "reducescatter of %zu, offset %zu, in place %d: %s", n, offset, in_place, wrong.c_str());
+}
+
+// Where only what is received is registered, or only what is sent; and the calls that never use both.
+void check_one_side(std::size_t n, std::size_t offset, int replays) {
+  const auto all = static_cast<std::size_t>(ranks_), mine = static_cast<std::size_t>(rank_);
+  const std::size_t piece = n * sizeof(int), at = offset * sizeof(int);
+  char* const from = plain + most_bytes;
+  const auto checked = [&](const char* what, const char* got, std::size_t count, const auto& want) {
+    const std::string wrong = differs<int>(got, count, want);
+    expect(wrong.empty(), "%s of %zu, one side registered, offset %zu, replays %d: %s", what, n, offset, replays,
+           wrong.c_str());
+  };
+  char* out = outs->place(at, all * piece);
+  put<int>(from, all * n);
+  run([&] { must(xylAllGather(from, out, n, xylInt32, comm, stream), "xylAllGather"); }, replays);
+  checked("allgather", out, all * n, [&](std::size_t i) { return value_of(static_cast<int>(i / n), i % n); });
+  out = outs->place(at, all * piece);
+  run([&] { must(xylAlltoAll(from, out, n, xylInt32, comm, stream), "xylAlltoAll"); }, replays);
+  checked("alltoall", out, all * n,
+          [&](std::size_t i) { return value_of(static_cast<int>(i / n), mine * n + i % n); });
+  expect(outs->spoiled(at, all * piece) == 0, "alltoall of %zu wrote beside its output", n);
+  for (const int root : {0, ranks_ - 1})
+    for (const bool in_place : {false, true}) {
+      out = outs->place(at, piece);
+      char* const given = in_place && rank_ == root ? out : from;
+      put<int>(given, n);
+      run([&] { must(xylBroadcast(given, out, n, xylInt32, root, comm, stream), "xylBroadcast"); }, replays);
+      checked("broadcast", out, n, [&](std::size_t i) { return value_of(root, i); });
+      expect(outs->spoiled(at, piece) == 0, "broadcast of %zu wrote beside its output", n);
+      char* const sent = ins->place(at, piece);
+      char* const to = in_place ? sent : plain;
+      put<int>(sent, n);
+      run([&] { must(xylReduce(sent, to, n, xylInt32, xylSum, root, comm, stream), "xylReduce"); },
+          in_place ? 0 : replays);
+      if (rank_ == root) checked("reduce", to, n, [&](std::size_t i) { return reduced(xylSum, i); });
+      if (rank_ != root) checked("input of a reduce", sent, n, [&](std::size_t i) { return value_of(rank_, i); });
+    }
 }
 
 // Nothing waits between the calls: each input is written over the last one's as soon as the stream is there.
@@ -324,6 +323,10 @@ void check_all(bool quick) {
         if (n * sizeof(int) * static_cast<unsigned>(ranks_) < most_bytes - 4096)
           check_blocks(n, n % 3, in_place, replays);
   progress("allgather, alltoall, reducescatter");
+  for (const std::size_t n : {1, 1000, 65'537, 500'001, 1'500'000})
+    for (const int replays : {0, 3})
+      if (n * sizeof(int) * static_cast<unsigned>(ranks_) < most_bytes - 4096) check_one_side(n, n % 3, replays);
+  progress("one side, broadcast, reduce");
   for (const std::size_t count : {1000, 100'000, 600'000})
     for (const bool captured : {false, true}) check_streams_of_calls(count, captured);
   progress("streams of calls");
@@ -363,38 +366,21 @@ void check_places_that_differ() {
 
 int main(int argc, char** argv) {
   using namespace xyl::gpu_test;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    if (rank_ == 0) std::printf("SKIP: no GPU here\n");
-    MPI_Finalize();
-    return 77;
-  }
-  ::alarm(300);
-  ::setenv("XYLEM_TIMEOUT", "20", 0);
-  must(cudaSetDevice(rank_ % devices), "cudaSetDevice");
-  must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   const bool quick = argc > 1 && std::strcmp(argv[1], "quick") == 0;
-  for (const char* const one : {"auto", "twoshot", "oneshot", "staged"}) {
-    form = one;
-    ::setenv("XYLEM_PULL", form, 1);
-    must(xylCommInitMPI(&comm, MPI_COMM_WORLD), "xylCommInitMPI");
-    int device = -1;
-    must(xylCommDevice(comm, &device), "xylCommDevice");
-    expect(device >= 0, "the communicator has no device");
-    if (device >= 0) {
-      check_all(quick);
-      if (ranks_ > 1) check_places_that_differ();
-      progress("places that differ");
+  return mpi_program(argc, argv, [&] {
+    ::alarm(300);
+    ::setenv("XYLEM_TIMEOUT", "20", 0);
+    stream = new_stream();
+    for (const char* const one : {"auto", "twoshot", "oneshot", "staged"}) {
+      form = one;
+      scene = "rank " + std::to_string(rank_) + ", " + form;
+      ::setenv("XYLEM_PULL", form, 1);
+      if (make_communicator()) {
+        check_all(quick);
+        if (ranks_ > 1) check_places_that_differ();
+        progress("places that differ");
+      }
+      if (comm != nullptr) destroy_communicator();
     }
-    if (comm != nullptr) must(xylCommDestroy(comm), "xylCommDestroy");
-    comm = nullptr;
-  }
-  int all = 0;
-  MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (rank_ == 0) std::printf("%d checks on rank 0, %d failures on all ranks\n", checks, all);
-  MPI_Finalize();
-  return all != 0;
+  });
 }

@@ -1,52 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fused calls on the device side alone, in any form and spreading: buffers in device memory, and launches as a
-// communicator makes them.
+// Fused calls on the device side alone, in any form and spreading: launches as a communicator makes them.
 #pragma once
 
 #include "comm/fused_shape.hpp"
 #include "kernels/fused_limits.hpp"
 #include "tests/abi/fused_call.hpp"
+#include "tests/gpu/device_copy.hpp"
 #include "tests/gpu/device_rank.hpp"
 
 namespace xyl::gpu_test {
-
-// A fused_data's buffers in device memory, at the same place in their allocations.
-class device_copy {
- public:
-  template <class T>
-  explicit device_copy(test::fused_data<T>& d) {
-    d.for_each_buffer([&](test::aligned_bytes& b) {
-      void* there = nullptr;
-      must(cudaMalloc(&there, b.allocated()), "cudaMalloc");
-      must(cudaMemcpy(there, b.data(), b.allocated(), cudaMemcpyHostToDevice), "copy in");
-      pairs_.push_back({b.raw(), static_cast<std::byte*>(there), b.allocated()});
-    });
-  }
-  ~device_copy() {
-    for (const pair& p : pairs_) (void)cudaFree(p.there);
-  }
-  device_copy(const device_copy&) = delete;
-
-  std::byte* operator()(const std::byte* here) const {
-    for (const pair& p : pairs_)
-      if (p.here == here) return p.there;
-    return nullptr;
-  }
-  void copy_back() const {
-    for (const pair& p : pairs_) must(cudaMemcpy(p.here, p.there, p.bytes, cudaMemcpyDeviceToHost), "copy out");
-  }
-  void copy_in_again() const {
-    for (const pair& p : pairs_) must(cudaMemcpy(p.there, p.here, p.bytes, cudaMemcpyHostToDevice), "copy in");
-  }
-
- private:
-  struct pair {
-    std::byte *here, *there;
-    std::size_t bytes;
-  };
-  std::vector<pair> pairs_;
-};
 
 // What a launch is to be like; the rest is the library's choice.
 struct wished_shape {
@@ -63,13 +26,17 @@ class fused_device {
     MPI_Allgather(mine.uuid, 16, MPI_BYTE, uuids.data(), 16, MPI_BYTE, MPI_COMM_WORLD);
     int sharing = 0;
     for (int p = 0; p < r.ranks(); ++p) sharing += std::equal(mine.uuid, mine.uuid + 16, uuids.data() + 16 * p);
-    int have[fused_forms + 1];
-    for (std::size_t form = 0; form < fused_forms; ++form) have[form] = mine.max_fused_blocks[form] / (2 * sharing);
-    have[fused_forms] = mine.has_clusters;
-    MPI_Allreduce(MPI_IN_PLACE, have, fused_forms + 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    for (std::size_t form = 0; form < fused_forms; ++form)
-      limits_.blocks[form] = static_cast<unsigned>(std::min(have[form], static_cast<int>(r.map().blocks)));
-    limits_.clusters = have[fused_forms] != 0;
+    int have[2][fused_forms];
+    for (std::size_t form = 0; form < fused_forms; ++form) {
+      have[0][form] = mine.max_fused_blocks[form] / (2 * sharing);
+      have[1][form] = mine.max_clustered_blocks[form] / (2 * sharing);
+    }
+    MPI_Allreduce(MPI_IN_PLACE, have, 2 * fused_forms, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    const int most = static_cast<int>(r.map().blocks);
+    for (std::size_t form = 0; form < fused_forms; ++form) {
+      limits_.blocks[form] = static_cast<unsigned>(std::min(have[0][form], most));
+      limits_.clustered[form] = static_cast<unsigned>(std::min(have[1][form], most));
+    }
   }
 
   const fused_limits& limits() const { return limits_; }
@@ -79,7 +46,7 @@ class fused_device {
   bool operator()(const wished_shape& wish, test::fused_data<T>& d, const device_copy& at, cudaStream_t stream) {
     fused_work w = work_of(d, at);
     fused_limits limits = limits_;
-    limits.clusters = limits.clusters && wish.clusters;
+    if (!wish.clusters) std::fill(std::begin(limits.clustered), std::end(limits.clustered), 0u);
     fused_shape shape = shape_fused(wish.form, sizeof(T), r_.ranks(), limits, r_.map(), w);
     if (shape.blocks == 0) return false;
     if (wish.split != 0 && !spread_by_hand(wish, sizeof(T), limits, w, shape)) return false;
@@ -166,20 +133,18 @@ class fused_device {
     const int fixed = r_.ranks() == 2 || r_.ranks() == 4 || r_.ranks() == 8 ? r_.ranks() : 0;
     const unsigned most_lanes = most_fused_lanes(wish.form, element_bytes == 4 || w.experts ? 0 : fixed);
     w.spread(piece, wish.split);
-    if (w.split != wish.split || w.split > limits.blocks[static_cast<int>(wish.form)] ||
-        w.split > most_blocks_of_row ||
+    w.is_clustered = w.split > 1 && w.pattern != fused_pattern::all_reduce && limits.has_clusters();
+    const unsigned most = (w.is_clustered ? limits.clustered : limits.blocks)[static_cast<int>(wish.form)];
+    if (w.split != wish.split || w.split > most || w.split > most_blocks_of_row ||
         w.pieces_of_block > most_lanes * static_cast<unsigned>(fused_pieces_of_lane(wish.form)))
       return false;
-    w.is_clustered = w.split > 1 && w.pattern != fused_pattern::all_reduce && limits.clusters;
     if (w.split > 1 && !w.is_clustered)
       shape.rows = std::min<std::uint64_t>(
           shape.rows, layout::team_rows / (uses_shares(wish.form) ? static_cast<unsigned>(r_.ranks()) : 1));
     const std::uint64_t teams =
         (uses_shares(wish.form) ? w.share : w.tokens) *
         (wish.form == fused_form::two_shot_packet ? static_cast<unsigned>(r_.ranks() - 1) : 1);
-    shape.blocks = static_cast<unsigned>(
-                       std::clamp<std::uint64_t>(teams, 1, limits.blocks[static_cast<int>(wish.form)] / w.split)) *
-                   w.split;
+    shape.blocks = static_cast<unsigned>(std::clamp<std::uint64_t>(teams, 1, most / w.split)) * w.split;
     const unsigned warp_for_headers =
         uses_packets(wish.form) && fixed == 2 && element_bytes != 4 && !w.experts ? 0 : 32;
     shape.lanes = std::min(std::min(w.pieces_of_block, (pieces + 31) / 32 * 32) + warp_for_headers, most_lanes);

@@ -3,30 +3,13 @@
 // Several ranks of one process on one GPU (or one each), driven by one thread in groups: on one stream, which
 // without groups would be a deadlock, in graphs, with sends and receives on several streams, and split. Skipped
 // where there is no GPU.
-#include <cuda_runtime_api.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <vector>
 
-#include "abi/id_ranks.hpp"
+#include "tests/gpu/local_ranks.hpp"
 
 namespace xyl::test {
 namespace {
-
-void cuda(cudaError_t status) { ASSERT_EQ(status, cudaSuccess) << cudaGetErrorString(status); }
-
-// In a child: asking in the parent would leave a CUDA context there before the fork.
-bool has_gpu() {
-  static const bool found = forked_processes(1,
-                                             [](int) {
-                                               int devices = 0;
-                                               if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
-                                                 ::_exit(3);
-                                             })[0]
-                                .good();
-  return found;
-}
 
 class device_group : public testing::TestWithParam<int> {
  protected:
@@ -35,40 +18,14 @@ class device_group : public testing::TestWithParam<int> {
   }
 };
 
-// Each rank's data on its device.
-class device_ranks {
+// Each rank's floats, and room for as many.
+class device_ranks : public local_device_ranks {
  public:
-  device_ranks(int ranks, std::size_t count) : count_(count), comms(static_cast<std::size_t>(ranks)) {
-    EXPECT_EQ(xylCommInitAll(comms.data(), ranks, nullptr), xylSuccess) << xylGetLastError(nullptr);
-    for (int r = 0; r < ranks; ++r) {
-      use(r);
-      float* at = nullptr;
-      cuda(cudaMalloc(reinterpret_cast<void**>(&at), 2 * count * sizeof(float)));
-      data.push_back(at);
-    }
-  }
-  ~device_ranks() {
-    for (int r = 0; r < ranks(); ++r) {
-      use(r);
-      (void)cudaDeviceSynchronize();
-      (void)cudaFree(data[static_cast<std::size_t>(r)]);
-      EXPECT_EQ(xylCommDestroy(comms[static_cast<std::size_t>(r)]), xylSuccess);
-    }
-  }
-  int ranks() const { return static_cast<int>(comms.size()); }
-  void use(int rank) {
-    int device = -1;
-    ASSERT_EQ(xylCommDevice(comms[static_cast<std::size_t>(rank)], &device), xylSuccess);
-    ASSERT_GE(device, 0) << "the communicator has no device";
-    cuda(cudaSetDevice(device));
-  }
-  bool on_one_device() {
-    std::vector<int> devices(comms.size());
-    for (std::size_t r = 0; r < comms.size(); ++r) EXPECT_EQ(xylCommDevice(comms[r], &devices[r]), xylSuccess);
-    return std::count(devices.begin(), devices.end(), devices[0]) == ranks();
-  }
-  float* input(int rank) { return data[static_cast<std::size_t>(rank)]; }
-  float* output(int rank) { return data[static_cast<std::size_t>(rank)] + count_; }
+  device_ranks(int ranks, std::size_t count)
+      : local_device_ranks(ranks, 2 * count * sizeof(float)), count_(count) {}
+
+  float* input(int rank) { return reinterpret_cast<float*>(memory[static_cast<std::size_t>(rank)]); }
+  float* output(int rank) { return input(rank) + count_; }
   void fill() {
     for (int r = 0; r < ranks(); ++r) {
       std::vector<float> values(2 * count_, -1.0f);
@@ -103,10 +60,6 @@ class device_ranks {
 
  private:
   std::size_t count_;
-
- public:
-  std::vector<xylComm_t> comms;
-  std::vector<float*> data;
 };
 
 TEST_P(device_group, on_the_default_streams_is_no_deadlock) {

@@ -11,6 +11,7 @@
 
 #include "tests/gpu/checked_call.hpp"
 #include "tests/gpu/fused_device.hpp"
+#include "tests/gpu/graph.hpp"
 
 namespace xyl::gpu_test {
 namespace {
@@ -42,20 +43,8 @@ const char* name_of(launch_overlap o) {
 
 // enqueue() three times over, or a graph of it launched three times.
 void run(bool in_graph, const std::function<void()>& enqueue) {
-  if (!in_graph) {
-    for (int i = 0; i < 3; ++i) enqueue();
-    return;
-  }
-  cudaGraph_t graph;
-  cudaGraphExec_t ready;
-  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  enqueue();
-  must(cudaStreamEndCapture(stream, &graph), "end capture");
-  must(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
-  for (int i = 0; i < 3; ++i) must(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");
-  must(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  must(cudaGraphExecDestroy(ready), "cudaGraphExecDestroy");
-  must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  if (in_graph) return replay(stream, 3, enqueue);
+  for (int i = 0; i < 3; ++i) enqueue();
 }
 
 void use(device_rank& r, launch_overlap overlap) {
@@ -167,29 +156,13 @@ void fused(device_rank& r, launch_overlap overlap) {
 int main(int argc, char** argv) {
   using namespace xyl;
   using namespace xyl::gpu_test;
-  MPI_Init(&argc, &argv);
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (device_side::count() == 0) {
-    if (rank == 0) std::printf("SKIP: no GPU here\n");
-    MPI_Finalize();
-    return 77;
-  }
-  must(cudaSetDevice(rank % device_side::count()), "cudaSetDevice");
-  must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-  {
+  return mpi_program(argc, argv, [] {
+    stream = new_stream();
     device_rank r;
-    for (const launch_overlap overlap : {launch_overlap::none, launch_overlap::late, launch_overlap::early}) {
-      all_reduces(r, overlap);
-      fused(r, overlap);
-      if (rank == 0)
-        std::printf("overlap %s: %d checks, %d failures\n", gpu_test::name_of(overlap), checks, failures);
-      std::fflush(stdout);
-    }
-  }
-  int all = 0;
-  MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (rank == 0) std::printf("%d checks on rank 0, %d failures on all ranks\n", checks, all);
-  MPI_Finalize();
-  return all != 0;
+    for (const launch_overlap overlap : {launch_overlap::none, launch_overlap::late, launch_overlap::early})
+      step((std::string("overlap ") + gpu_test::name_of(overlap)).c_str(), [&] {
+        all_reduces(r, overlap);
+        fused(r, overlap);
+      });
+  });
 }

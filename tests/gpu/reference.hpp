@@ -13,6 +13,7 @@
 #include "proto/algorithm.hpp"
 #include "proto/partition.hpp"
 #include "proto/reduction.hpp"
+#include "tests/support/combine.hpp"
 
 namespace xyl::gpu_test {
 
@@ -36,25 +37,6 @@ T input_value(std::uint64_t seed, int rank, std::uint64_t index) {
   return value;
 }
 
-template <class A>
-A combine(xylRedOp_t op, A a, A b) {
-  if constexpr (std::is_integral_v<A>) {
-    if (op == xylBitAnd) return operation::bit_and::combine(a, b);
-    if (op == xylBitOr) return operation::bit_or::combine(a, b);
-    if (op == xylBitXor) return operation::bit_xor::combine(a, b);
-  }
-  switch (op) {
-    case xylProd:
-      return operation::prod::combine(a, b);
-    case xylMax:
-      return operation::max::combine(a, b);
-    case xylMin:
-      return operation::min::combine(a, b);
-    default:
-      return operation::sum::combine(a, b);
-  }
-}
-
 // chunk: elements of one launch; the ring's shares are those of a launch.
 template <class T>
 std::vector<T> expected(algorithm how, xylRedOp_t op, int ranks, std::uint64_t count, std::uint64_t seed,
@@ -69,7 +51,7 @@ std::vector<T> expected(algorithm how, xylRedOp_t op, int ranks, std::uint64_t c
     const int first = is_ring ? (static_cast<int>((i - begin) / share) + 1) % ranks : 0;
     auto acc = traits::decode(input_value<T>(seed, first, i));
     for (int k = 1; k < ranks; ++k) {
-      acc = combine(op, acc, traits::decode(input_value<T>(seed, (first + k) % ranks, i)));
+      acc = test::combine(op, acc, traits::decode(input_value<T>(seed, (first + k) % ranks, i)));
       if (is_ring && k < ranks - 1) acc = traits::decode(traits::encode(acc));
     }
     out[i] = traits::encode(op == xylAvg ? divide(acc, static_cast<std::uint32_t>(ranks)) : acc);

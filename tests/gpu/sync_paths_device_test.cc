@@ -3,12 +3,7 @@
 // How communicators on GPUs choose their sync path: with nothing planted, with paths that never complete, are slow
 // or lose bits, and with every path forced by XYLEM_SYNC; each followed by allreduces whose every element is
 // checked. An MPI program; several ranks may share a GPU. Exits with 1 if anything was wrong, 77 without a GPU.
-#include <cuda_runtime_api.h>
-#include <mpi.h>
-
 #include <chrono>
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -16,6 +11,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "tests/gpu/mpi_program.hpp"
 #include "tests/gpu/planted_trial.hpp"
 
 namespace {
@@ -34,26 +30,7 @@ namespace {
 
 using nlohmann::json;
 
-int rank_ = 0, ranks_ = 0, checks = 0, failures = 0;
 cudaStream_t stream;
-
-[[gnu::format(printf, 2, 3)]] void expect(bool good, const char* format, ...) {
-  ++checks;
-  if (good) return;
-  if (++failures > 30) return;
-  va_list list;
-  va_start(list, format);
-  std::fprintf(stderr, "FAILED on rank %d: ", rank_);
-  std::vfprintf(stderr, format, list);
-  std::fprintf(stderr, "\n");
-  va_end(list);
-}
-void must(bool good, const char* what, const char* why = "") {
-  if (good) return;
-  std::fprintf(stderr, "rank %d: %s %s\n", rank_, what, why);
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-void must(cudaError_t status, const char* what) { must(status == cudaSuccess, what, cudaGetErrorString(status)); }
 
 struct made {
   std::unique_ptr<communicator> comm;
@@ -253,23 +230,12 @@ void run() {
 
 int main(int argc, char** argv) {
   using namespace xyl::gpu_test;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    if (rank_ == 0) std::printf("SKIP: no GPU here\n");
-    MPI_Finalize();
-    return 77;
-  }
-  must(ranks_ >= 2, "two ranks or more are needed");
-  must(cudaSetDevice(rank_ % devices), "cudaSetDevice");
-  must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-  run();
-  MPI_Barrier(MPI_COMM_WORLD);
-  int all = 0;
-  MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (rank_ == 0) std::printf("%d checks on rank 0, %d failures on all ranks\n", checks, all);
-  MPI_Finalize();
-  return all != 0;
+  constexpr int least_ranks = 2;
+  return mpi_program(
+      argc, argv,
+      [] {
+        stream = new_stream();
+        run();
+      },
+      least_ranks);
 }

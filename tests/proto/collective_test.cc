@@ -8,6 +8,7 @@
 #include <random>
 
 #include "proto/collective_machine.hpp"
+#include "proto/shapes.hpp"
 
 namespace xyl::test {
 namespace {
@@ -19,22 +20,12 @@ constexpr collective collectives[] = {collective::broadcast,      collective::al
                                       collective::gather,         collective::scatter,    collective::reduce,
                                       collective::reduce_scatter, collective::send};
 
-struct shape {
-  int ranks;
-  unsigned blocks, lanes;
-};
-
-class collectives_of : public testing::TestWithParam<shape> {
+class collectives_of : public of_a_shape {
  protected:
   machine_plan plan(std::uint64_t seed) const {
-    machine_plan plan;
-    plan.ranks = GetParam().ranks;
-    plan.blocks = GetParam().blocks;
-    plan.lanes = GetParam().lanes;
-    plan.seed = seed;
+    machine_plan plan = plan_of(seed);
     plan.packet_bytes_per_rank = 1024;
     plan.bulk_bytes_per_rank = 4096;
-    plan.last_epoch = seed % 2 ? epoch_zero : 0xfffffff4ull;
     return plan;
   }
 };

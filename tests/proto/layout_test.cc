@@ -64,7 +64,7 @@ TEST(layout, regions_are_disjoint_aligned_and_inside) {
                 regions.push_back({at, at + sizeof(flag)});
               }
           }
-          ASSERT_LE(l.pair_blocks, std::min(blocks, layout::most_pair_blocks));
+          ASSERT_LE(l.pair_blocks, layout::most_pair_blocks(blocks));
           ASSERT_EQ(l.pair_chunk % 16, 0u);
           ASSERT_GE(l.pair_chunk, layout::inline_bytes());
           for (unsigned peer = 0; peer < ranks; ++peer)

@@ -8,32 +8,18 @@
 #include <algorithm>
 #include <random>
 
-#include "proto/thread_machine.hpp"
+#include "proto/shapes.hpp"
 
 namespace xyl::test {
 namespace {
 
-struct shape {
-  int ranks;
-  unsigned blocks, lanes;
-};
-
 constexpr epoch_t first_epochs[] = {epoch_zero, 0xfffffffdull, (1ull << 63) - 3, (1ull << 63) + 0xfffffffcull};
 constexpr std::uint64_t counts[] = {0, 1, 2, 3, 7, 8, 9, 31, 33, 255, 1000};
 
-std::string shape_name(const testing::TestParamInfo<shape>& info) {
-  return "ranks" + std::to_string(info.param.ranks) + "blocks" + std::to_string(info.param.blocks) + "lanes" +
-         std::to_string(info.param.lanes);
-}
-
-class protocols : public testing::TestWithParam<shape> {
+class protocols : public of_a_shape {
  protected:
   machine_plan plan(std::uint64_t seed) const {
-    machine_plan plan;
-    plan.ranks = GetParam().ranks;
-    plan.blocks = GetParam().blocks;
-    plan.lanes = GetParam().lanes;
-    plan.seed = seed;
+    machine_plan plan = plan_of(seed);
     plan.last_epoch = first_epochs[seed / 3 % std::size(first_epochs)];
     return plan;
   }

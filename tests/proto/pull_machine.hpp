@@ -11,19 +11,50 @@
 
 namespace xyl::test {
 
-// The last three are a reduction of one block for each rank, and movements.
-enum class pull_way { one_shot, two_shot, gathered, staged, reduce_scatter, all_gather, all_to_all };
-inline constexpr pull_way pull_ways[] = {pull_way::one_shot,  pull_way::two_shot,       pull_way::gathered,
-                                         pull_way::staged,    pull_way::reduce_scatter, pull_way::all_gather,
-                                         pull_way::all_to_all};
-inline constexpr const char* pull_names[] = {"one_shot_pull",  "two_shot_pull",       "gathered_pull",
-                                             "staged_pull",    "reduce_scatter_pull", "all_gather_pull",
-                                             "all_to_all_pull"};
+// Behind the reductions for everybody: one of a block for each rank, two for the root alone, and movements, that
+// read inputs, write outputs, or read the root's output.
+enum class pull_way {
+  one_shot,
+  two_shot,
+  gathered,
+  staged,
+  reduce_scatter,
+  reduce,
+  reduce_gathered,
+  all_gather,
+  all_to_all,
+  all_gather_pushed,
+  all_to_all_pushed,
+  broadcast
+};
+inline constexpr pull_way pull_ways[] = {pull_way::one_shot,          pull_way::two_shot,
+                                         pull_way::gathered,          pull_way::staged,
+                                         pull_way::reduce_scatter,    pull_way::reduce,
+                                         pull_way::reduce_gathered,   pull_way::all_gather,
+                                         pull_way::all_to_all,        pull_way::all_gather_pushed,
+                                         pull_way::all_to_all_pushed, pull_way::broadcast};
+inline constexpr const char* pull_names[] = {"one_shot_pull",   "two_shot_pull",       "gathered_pull",
+                                             "staged_pull",     "reduce_scatter_pull", "reduce_pull",
+                                             "gathered_reduce", "all_gather_pull",     "all_to_all_pull",
+                                             "all_gather_push", "all_to_all_push",     "broadcast_pull"};
 
-// Whether input and output may be the same, or one inside the other.
+inline bool is_all_gather(pull_way how) {
+  return how == pull_way::all_gather || how == pull_way::all_gather_pushed;
+}
+inline bool is_all_to_all(pull_way how) {
+  return how == pull_way::all_to_all || how == pull_way::all_to_all_pushed;
+}
+inline bool is_pushed(pull_way how) {
+  return how == pull_way::all_gather_pushed || how == pull_way::all_to_all_pushed;
+}
+inline bool is_reduce(pull_way how) { return how == pull_way::reduce || how == pull_way::reduce_gathered; }
+inline bool is_movement(pull_way how) {
+  return is_all_gather(how) || is_all_to_all(how) || how == pull_way::broadcast;
+}
+
+// Whether input and output may be the same, or one inside the other; at the root, where there is one.
 inline bool goes_in_place(pull_way how) {
-  return how == pull_way::two_shot || how == pull_way::staged || how == pull_way::reduce_scatter ||
-         how == pull_way::all_gather;
+  return how != pull_way::one_shot && how != pull_way::gathered && !is_all_to_all(how);
 }
 
 struct pull_plan {
@@ -103,26 +134,34 @@ class pull_machine {
 
  private:
   std::uint64_t pieces(pull_way how, bool input) const {
-    const bool several =
-        how == pull_way::all_to_all || (input ? how == pull_way::reduce_scatter : how == pull_way::all_gather);
+    const bool several = is_all_to_all(how) || (input ? how == pull_way::reduce_scatter : is_all_gather(how));
     return several ? static_cast<std::uint64_t>(plan_.ranks) : 1;
   }
   std::uint64_t seed_of(std::size_t call) const { return plan_.seed * 4099 + call; }
 
+  // Of reduces and broadcasts.
+  int root() const { return plan_.ranks - 1; }
+  bool gets(const pull_plan& c, int r) const { return !is_reduce(c.how) || r == root(); }
+  bool gives(const pull_plan& c, int r) const { return c.how != pull_way::broadcast || r == root(); }
+
   std::byte* output_of(const pull_plan& c, int r) const {
     const std::uint64_t piece = c.count * element_bytes(c.kind), at = c.offset * element_bytes(c.kind);
-    if (!c.in_place || c.how == pull_way::all_gather) return outputs_[static_cast<unsigned>(r)]->data() + at;
+    if (!c.in_place || is_all_gather(c.how) || c.how == pull_way::broadcast)
+      return outputs_[static_cast<unsigned>(r)]->data() + at;
     return input_of(c, r) + (c.how == pull_way::reduce_scatter ? static_cast<unsigned>(r) * piece : 0);
   }
   std::byte* input_of(const pull_plan& c, int r) const {
     const std::uint64_t piece = c.count * element_bytes(c.kind), at = c.offset * element_bytes(c.kind);
-    if (c.in_place && c.how == pull_way::all_gather) return output_of(c, r) + static_cast<unsigned>(r) * piece;
+    if (c.in_place && is_all_gather(c.how)) return output_of(c, r) + static_cast<unsigned>(r) * piece;
+    if (c.in_place && c.how == pull_way::broadcast) return output_of(c, r);
     return inputs_[static_cast<unsigned>(r)]->data() + at;
   }
 
   void fill(const pull_plan& c, int r, std::size_t i) {
     std::byte* const to = input_of(c, r);
-    if (!c.in_place) std::memset(output_of(c, r), 0x77, pieces(c.how, false) * c.count * element_bytes(c.kind));
+    if (!c.in_place || !gives(c, r))
+      std::memset(output_of(c, r), 0x77, pieces(c.how, false) * c.count * element_bytes(c.kind));
+    if (!gives(c, r)) return;
     with_kind(c.kind, [&]<class Kind>(Kind) {
       using T = typename Kind::element;
       for (std::uint64_t k = 0; k < pieces(c.how, true) * c.count; ++k) {
@@ -136,14 +175,22 @@ class pull_machine {
     std::string& wrong = wrong_[static_cast<std::size_t>(r)];
     const std::byte* const got = output_of(c, r);
     const auto mine = static_cast<std::uint64_t>(r);
+    if (!gets(c, r)) {
+      const std::byte* const end = got + c.count * element_bytes(c.kind);
+      if (!c.in_place && !std::all_of(got, end, [](std::byte b) { return b == std::byte{0x77}; }))
+        wrong = "a rank that is not the root has got something";
+      return;
+    }
     with_kind(c.kind, [&]<class Kind>(Kind) {
       using T = typename Kind::element;
       for (std::uint64_t k = 0; k < pieces(c.how, false) * c.count && wrong.empty(); ++k) {
         const int from = static_cast<int>(k / std::max<std::uint64_t>(1, c.count));
         T want{};
-        if (c.how == pull_way::all_gather)
+        if (is_all_gather(c.how))
           want = input_element<T>(seed_of(i), from, k % c.count);
-        else if (c.how == pull_way::all_to_all)
+        else if (c.how == pull_way::broadcast)
+          want = input_element<T>(seed_of(i), root(), k);
+        else if (is_all_to_all(c.how))
           want = input_element<T>(seed_of(i), from, mine * c.count + k % c.count);
         else
           want = expected_element<Kind>(protocol::one_shot, seed_of(i), plan_.ranks,
@@ -170,24 +217,30 @@ class pull_machine {
     c.inputs_aligned = c.outputs_aligned = true;
     for (int p = 0; p < plan_.ranks; ++p) {
       c.workspace[p] = rank(r).workspaces[static_cast<unsigned>(p)];
-      const bool has_block_for_us = plan.how == pull_way::reduce_scatter || plan.how == pull_way::all_to_all;
+      const bool has_block_for_us = plan.how == pull_way::reduce_scatter || is_all_to_all(plan.how);
       c.input_of[p] = input_of(plan, p) + (has_block_for_us ? static_cast<unsigned>(r) * piece : 0);
-      c.output_of[p] = output_of(plan, p);
+      c.output_of[p] = output_of(plan, p) + (is_pushed(plan.how) ? static_cast<unsigned>(r) * piece : 0);
       c.inputs_aligned = c.inputs_aligned && is_aligned(c.input_of[p], 16);
       c.outputs_aligned = c.outputs_aligned && is_aligned(c.output_of[p], 16);
     }
     c.input = input_of(plan, r);
-    c.output = c.output_of[r];
+    c.output = gets(plan, r) ? output_of(plan, r) : nullptr;
     Space s(rank(r), block, plan.blocks, lane,
             mix64(plan_.seed + ((i * 8 + static_cast<unsigned>(r)) * 8 + block) * 8 + lane));
-    if (plan.how == pull_way::all_gather || plan.how == pull_way::all_to_all) {
+    if (is_movement(plan.how)) {
       movement m;
       m.bytes = m.output_stride = piece;
-      return pull_exchange(s, c, m);
+      if (is_all_to_all(plan.how)) m.input_stride = piece;
+      if (plan.how != pull_way::broadcast)
+        return pull_exchange(s, c, m, is_pushed(plan.how) ? window_use::outputs : window_use::inputs);
+      m.from = root();
+      m.output_stride = 0;
+      return pull_exchange(s, c, m, window_use::root_output);
     }
-    const pull_form form = plan.how == pull_way::two_shot   ? pull_form::two_shot
-                           : plan.how == pull_way::gathered ? pull_form::gathered
-                                                            : pull_form::one_shot;
+    const pull_form form = plan.how == pull_way::two_shot ? pull_form::two_shot
+                           : plan.how == pull_way::gathered || plan.how == pull_way::reduce_gathered
+                               ? pull_form::gathered
+                               : pull_form::one_shot;
     const auto reduce = [&](const auto& red) {
       return plan.how == pull_way::staged ? staged_pull(s, c, red) : pull_reduce(s, c, red, form);
     };

@@ -7,25 +7,16 @@
 #include <random>
 
 #include "proto/pull_machine.hpp"
+#include "proto/shapes.hpp"
 
 namespace xyl::test {
 namespace {
 
-struct shape {
-  int ranks;
-  unsigned blocks, lanes;
-};
-
-class pulls_of : public testing::TestWithParam<shape> {
+class pulls_of : public of_a_shape {
  protected:
   machine_plan plan(std::uint64_t seed) const {
-    machine_plan plan;
-    plan.ranks = GetParam().ranks;
-    plan.blocks = GetParam().blocks;
-    plan.lanes = GetParam().lanes;
-    plan.seed = seed;
+    machine_plan plan = plan_of(seed);
     plan.bulk_bytes_per_rank = 12'288;  // of the staged form: an input and a share
-    plan.last_epoch = seed % 2 ? epoch_zero : 0xfffffff4ull;
     return plan;
   }
 };
@@ -85,10 +76,7 @@ TEST_P(pulls_of, places_that_differ_touch_no_output) {
 INSTANTIATE_TEST_SUITE_P(shapes, pulls_of,
                          testing::Values(shape{2, 1, 1}, shape{2, 3, 2}, shape{3, 2, 1}, shape{3, 1, 2},
                                          shape{4, 2, 2}, shape{8, 2, 1}),
-                         [](const auto& info) {
-                           return "ranks" + std::to_string(info.param.ranks) + "blocks" +
-                                  std::to_string(info.param.blocks) + "lanes" + std::to_string(info.param.lanes);
-                         });
+                         shape_name);
 
 }  // namespace
 }  // namespace xyl::test

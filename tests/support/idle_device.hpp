@@ -43,9 +43,11 @@ class idle_device : public device_side {
   }
   result move(const device_move&, const void*, void*, const call_record&, xylStream_t) override { return {}; }
   result pull_reduce(pull_form, unsigned, const pull_call<device_capacity>&, xylStream_t) override { return {}; }
-  result pull_move(unsigned, const movement&, const pull_call<device_capacity>&, xylStream_t) override {
+  result pull_move(window_use, unsigned, const movement&, const pull_call<device_capacity>&, xylStream_t) override {
     return {};
   }
+  std::byte* scratch_of(int) const override { return nullptr; }
+  bool can_copy() const override { return false; }
   result export_memory(const void*, exported_memory&) const override { return {}; }
   result open_memory(const exported_memory&, int, bool, std::byte*& out, void*& opened) override {
     out = nullptr;
@@ -61,6 +63,13 @@ class idle_device : public device_side {
   result fused(const fused_launch&, const fused_work&, const call_record&, xylStream_t) override { return {}; }
   bool can_add(xylDataType_t) const override { return true; }
   result fused_rows(const fused_work&, xylDataType_t, xylStream_t) override { return {}; }
+  result reduce_jointly(const joint_reduction<device_capacity>&, xylDataType_t, xylRedOp_t, std::uint32_t,
+                        xylStream_t) override {
+    return {};
+  }
+  result move_jointly(std::span<const joint_piece>, xylStream_t) override { return {}; }
+  result begin_joint(xylStream_t) override { return {}; }
+  result end_joint(xylStream_t) override { return {}; }
   void wait_at_most(std::int64_t) override {}
   result drain() override { return {}; }
   void disconnect() override {}

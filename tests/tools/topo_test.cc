@@ -6,6 +6,7 @@
 #include "tools/topo_options.hpp"
 #include "tools/topo_text.hpp"
 #include "topo/machines.hpp"
+#include "topo/override.hpp"
 
 namespace xyl {
 namespace {
@@ -84,9 +85,11 @@ TEST(topo_options, mistakes_of_plans) {
                                                 {"--network", "50,3", "--plan", "1K"},
                                                 {"--nodes", "2", "--network", "50"},
                                                 {"--nodes", "2", "--network", "0,3"},
-                                                {"--nodes", "2", "--network", "50,3x"}}) {
+                                                {"--nodes", "2", "--network", "50,3x"},
+                                                {"--nodes", "2", "--network", "inf,3"}}) {
     topo_options out;
     const result r = parse(wrong, out);
+    EXPECT_FALSE(says(r.text(), "->")) << r.text();
     EXPECT_EQ(r.code(), xylInvalidArgument) << wrong.front() << " " << wrong.back();
     EXPECT_FALSE(out.plan);
   }
@@ -104,6 +107,7 @@ TEST(topo_options, mistakes) {
     const result r = parse(wrong, out);
     EXPECT_EQ(r.code(), xylInvalidArgument) << wrong.front();
     EXPECT_TRUE(says(r.text(), "--help")) << r.text();
+    EXPECT_FALSE(says(r.text(), "->")) << r.text();
     EXPECT_EQ(out.file, "untouched");
   }
 }
@@ -124,6 +128,15 @@ TEST(topo_text, idle_links_and_nvlinks) {
   EXPECT_TRUE(says(topo_tree(topo::machine("h200x2-vm-nvlink.nccl.xml")), "18 NVLinks  ~450.0 GB/s"));
 }
 
+TEST(topo_text, a_number_says_where_it_is_from) {
+  using topo::confidence, topo::source;
+  EXPECT_EQ(shown_capacity({63.04, source::nominal, confidence::medium}), "63.0 GB/s");
+  EXPECT_EQ(shown_capacity({63.04, source::nominal, confidence::low}), "~63.0 GB/s");
+  EXPECT_EQ(shown_capacity({53.6, source::measured, confidence::high}), "53.6 GB/s (measured)");
+  EXPECT_EQ(shown_capacity({20, source::user, confidence::high}), "20.0 GB/s (told)");
+  EXPECT_EQ(shown_capacity({}), "?");
+}
+
 TEST(topo_text, the_matrix) {
   const std::string text = topo_matrix(topo::machine("h200x2-vm-nvlink.nccl.xml"));
   EXPECT_EQ(text.rfind("       GPU0   GPU1   NUMA\n"
@@ -133,6 +146,18 @@ TEST(topo_text, the_matrix) {
             0u)
       << text;
   EXPECT_EQ(topo_matrix(graph()), "There is no GPU.\n");
+}
+
+TEST(topo_text, rates_are_shown_where_somebody_knows_them) {
+  graph g = topo::machine("h200x2-vm-nvlink.nccl.xml");
+  EXPECT_EQ(topo_rates(g), "");
+  ASSERT_TRUE(topo::apply_override(R"({"pairs": [{"from": "GPU 0", "to": "GPU 1", "write": 320.7}]})", g).ok());
+  EXPECT_EQ(topo_rates(g),
+            "\nGB/s from row to column: as measured or told, else nominal\n"
+            "       GPU0   GPU1   \n"
+            "GPU0   X      320.7  \n"
+            "GPU1   450.0  X      \n");
+  EXPECT_EQ(topo_rates(graph()), "");
 }
 
 // Names come from files.
@@ -169,6 +194,12 @@ TEST(topo_text, advice) {
   EXPECT_TRUE(says(topo_advice({}), "Nothing to complain about"));
   const std::string text = topo_advice({{topo::weight::costly, "It is slow", "this was seen", "do that"}});
   EXPECT_EQ(text, "1. It is slow (costly)\n   Seen: this was seen\n   Do:   do that\n");
+  EXPECT_TRUE(says(topo_advice({{topo::weight::costly, "Slow", "seen", "first\nthen\x1b"}}),
+                   "   Do:   first\n         then?\n"));
+  EXPECT_EQ(topo_hint({}), "");
+  EXPECT_EQ(topo_hint({{topo::weight::unknown, "Not known", "", ""}}), "");
+  EXPECT_EQ(topo_hint({{topo::weight::costly, "Slow", "", ""}, {topo::weight::worth, "Old", "", ""}}),
+            "Found: Slow; Old. --advise says what was seen and what to do.\n");
 }
 
 TEST(topo_graphviz, a_missing_program_is_named_with_the_way_out) {

@@ -6,6 +6,7 @@
 
 #include "topo/machines.hpp"
 #include "topo/override.hpp"
+#include "topo/pci_link.hpp"
 
 namespace xyl::topo {
 namespace {
@@ -89,6 +90,7 @@ TEST(advice, staged_through_system_memory) {
     s.nvml.refused.push_back({0, 1, 4});
   });
   EXPECT_TRUE(says(f.evidence, "2 of 56 ordered pairs")) << f.evidence;
+  EXPECT_TRUE(says(f.evidence, "(GPU 0 to GPU 1, GPU 0 to GPU 7)")) << f.evidence;
   EXPECT_TRUE(says(f.evidence, "1 of them PIX"));
   EXPECT_TRUE(says(f.evidence, "1 of them NODE"));
   EXPECT_TRUE(says(f.evidence, "a driver setting"));
@@ -103,6 +105,9 @@ TEST(advice, slow_cards_and_mixed_sockets) {
   const finding* mixed = find_titled(found, "several sockets");
   ASSERT_NE(mixed, nullptr);
   EXPECT_TRUE(says(mixed->evidence, "32 of 56"));
+  EXPECT_TRUE(says(mixed->fix, "CUDA_VISIBLE_DEVICES=4,5,6,7 numactl --cpunodebind=1 --membind=1")) << mixed->fix;
+  EXPECT_TRUE(says(slow->fix, "lspci -vv -s 0000:41:00.0 | grep Lnk")) << slow->fix;
+  EXPECT_TRUE(says(slow->fix, "CUDA_VISIBLE_DEVICES=0,1,4,5,6,7")) << slow->fix;
   EXPECT_EQ(&found.front(), slow) << "the costliest comes first";
   const finding one = finding_after("One slow card", [](graph& g, surroundings&) {
     ASSERT_TRUE(apply_override(R"({"edges": [{"between": ["0000:21:00.0", "GPU 2"], "write": 15}]})", g).ok());
@@ -111,8 +116,10 @@ TEST(advice, slow_cards_and_mixed_sockets) {
 }
 
 TEST(advice, mig) {
-  EXPECT_TRUE(says(
-      finding_after("MIG", [](graph& g, surroundings&) { g.vertices[g.gpus()[5]].mig = true; }).evidence, "GPU 5"));
+  const finding f = finding_after("MIG", [](graph& g, surroundings&) { g.vertices[g.gpus()[5]].mig = true; });
+  EXPECT_TRUE(says(f.evidence, "GPU 5"));
+  EXPECT_TRUE(
+      says(f.fix, "nvidia-smi -i " + name_of(*machine(wrx90).vertices[machine(wrx90).gpus()[5]].pci) + " -mig 0"));
 }
 
 TEST(advice, shared_without_mps) {

@@ -87,7 +87,7 @@ TEST(import_json, what_does_not_fit_is_refused_with_its_place) {
   expect(with("xylem-topology", "something"), "\"xylem-topology\" is expected");
   expect(with("\"version\": 1", "\"version\": 2"), "version");
   expect(with("\"version\": 1", "\"version\": 0"), "version");
-  expect(with("\"kind\":\"gpu\"", "\"kind\":\"cpu\""), "vertices[0].kind is \"cpu\"");
+  expect(with("\"kind\":\"gpu\"", "\"kind\":\"cpu\""), "line 5: vertices[0].kind is \"cpu\"");
   expect(with("\"kind\":\"pcie\"", "\"kind\":7"), "edges[0].kind");
   expect(with("\"from\":0", "\"from\":9"), "edges[0].from");
   expect(with("\"from\":0", "\"from\":-1"), "edges[0].from");

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A management library of two GPUs that are linked by NVLink: what NVML's functions return, with the layouts of its
-// documentation. Built as a module that the test opens in place of the driver's.
+// documentation. Built as a module that the test opens in place of the driver's. FAKE_NVML_SPEED in the environment
+// says in which way it knows how fast a link is, as drivers differ in that: "link", "number", "common", "version",
+// "wrong-version" or "nothing".
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace {
@@ -15,8 +18,24 @@ struct bar1_memory {
   unsigned long long total, free, used;
 };
 
+struct field_value {
+  unsigned field, scope;
+  long long timestamp, latency;
+  int type, status;
+  union {
+    double real;
+    unsigned number;
+    unsigned long long long_number;
+  } value;
+};
+
 char devices[2];
-constexpr int success = 0, invalid = 2;
+constexpr int success = 0, invalid = 2, not_supported = 3;
+
+bool speed_is(const char* way) {
+  const char* wanted = std::getenv("FAKE_NVML_SPEED");
+  return std::strcmp(wanted ? wanted : "version", way) == 0;
+}
 
 // NVML's order is the opposite of that of the addresses here.
 long index_of(const void* device) { return static_cast<const char*>(device) - devices; }
@@ -57,7 +76,7 @@ EXPORTED int nvmlDeviceGetName(void*, char* out, unsigned size) {
   return success;
 }
 EXPORTED int nvmlDeviceGetCudaComputeCapability(void*, int* major, int* minor) {
-  *major = 12;
+  *major = speed_is("nothing") ? 5 : 9;
   *minor = 0;
   return success;
 }
@@ -86,7 +105,23 @@ EXPORTED int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, int* out) {
   return success;
 }
 EXPORTED int nvmlDeviceGetNvLinkVersion(void*, unsigned, unsigned* out) {
-  *out = 4;
+  *out = speed_is("wrong-version") ? 7 : 6;
+  return speed_is("nothing") ? not_supported : success;
+}
+EXPORTED int nvmlDeviceGetFieldValues(void*, int count, field_value* values) {
+  for (int i = 0; i < count; ++i) {
+    field_value& v = values[i];
+    v.status = success;
+    v.type = 1;
+    if (speed_is("link") && v.field == 164)
+      v.value.number = v.scope == 3 ? 19'000 : 26'562;
+    else if (speed_is("number") && v.field >= 84 && v.field < 90)
+      v.value.number = 25'781;
+    else if (speed_is("common") && v.field == 90)
+      v.type = 0, v.value.real = 53'125;
+    else
+      v.status = not_supported, v.value.number = 12'345;
+  }
   return success;
 }
 EXPORTED int nvmlDeviceGetP2PStatus(void* from, void*, int capability, int* out) {

@@ -12,6 +12,7 @@
 #include "topo/machine.hpp"
 #include "topo/machines.hpp"
 #include "topo/nvml.hpp"
+#include "topo/override.hpp"
 
 namespace xyl::topo {
 namespace {
@@ -172,6 +173,8 @@ TEST_F(live, nonsense_in_the_files_is_no_information) {
   EXPECT_EQ(export_json(g), before);
 }
 
+figure driver_says(double each) { return {each, source::nominal, confidence::medium}; }
+
 nvml_view two_gpus() {
   nvml_view view;
   // In NVML's order, which need not be that of the addresses.
@@ -201,7 +204,7 @@ TEST_F(live, nvml_is_joined_by_address) {
 TEST_F(live, nvlinks_of_nvml) {
   nvml_view view = two_gpus();
   view.refused.clear();
-  for (nvml_device& d : view.devices) d.links.assign(18, {nvml_link::end::nv_switch, {}, 25});
+  for (nvml_device& d : view.devices) d.links.assign(18, {nvml_link::end::nv_switch, {}, driver_says(25)});
   graph linked = g;
   add_nvml(linked, view, join::later_wins);
   EXPECT_EQ(name_of(find_path(linked, linked.gpus()[0], linked.gpus()[1])), "NV18");
@@ -212,10 +215,41 @@ TEST_F(live, nvlinks_of_nvml) {
   add_nvml(linked, view, join::later_wins);
   EXPECT_EQ(export_json(linked), once);
 
-  view.devices[0].links.assign(4, {nvml_link::end::gpu, pci_address{0, 0x23, 0, 0}, 25});
-  view.devices[1].links.assign(4, {nvml_link::end::gpu, pci_address{0, 0x24, 0, 0}, 25});
+  view.devices[0].links.assign(4, {nvml_link::end::gpu, pci_address{0, 0x23, 0, 0}, driver_says(25)});
+  view.devices[1].links.assign(4, {nvml_link::end::gpu, pci_address{0, 0x24, 0, 0}, driver_says(25)});
   add_nvml(g, view, join::later_wins);
   EXPECT_EQ(name_of(find_path(g, g.gpus()[0], g.gpus()[1])), "NV4");
+}
+
+// As that machine was exported once, when the driver's word for the rate was not understood.
+TEST_F(live, nvlinks_of_a_file_that_does_not_know_their_rate) {
+  const char* two = "h200x2-vm-nvlink.json";
+  nvml_view view;
+  view.devices.resize(2);
+  for (std::size_t i : {0u, 1u}) {
+    view.devices[i].pci = {0, 0, static_cast<std::uint8_t>(6 + i), 0};
+    view.devices[i].links.assign(18, {nvml_link::end::nv_switch, {}, driver_says(25)});
+    view.devices[i].links[7].rate = {};
+  }
+  const auto between = [](const graph& g) { return find_path(g, g.gpus()[0], g.gpus()[1]); };
+  for (const join how : {join::later_wins, join::fill_gaps}) {
+    graph linked = machine(two);
+    ASSERT_FALSE(between(linked).write.known());
+    add_nvml(linked, view, how);
+    EXPECT_EQ(name_of(between(linked)), "NV18");
+    EXPECT_EQ(between(linked).write, (figure{450, source::nominal, confidence::medium}));
+    EXPECT_EQ(between(linked).read, between(linked).write);
+    // The driver's word again, now of fewer links: at run time it counts, against a file it does not.
+    nvml_view later = view;
+    for (nvml_device& d : later.devices) d.links.resize(6);
+    add_nvml(linked, later, how);
+    EXPECT_EQ(name_of(between(linked)), how == join::later_wins ? "NV6" : "NV18");
+    EXPECT_EQ(between(linked).write.value, how == join::later_wins ? 150 : 450);
+    // A user's number stands.
+    ASSERT_TRUE(apply_override(R"({"edges": [{"between": ["GPU 0", "NVSwitch"], "write": 320}]})", linked).ok());
+    add_nvml(linked, view, join::later_wins);
+    EXPECT_EQ(between(linked).write.value, 320);
+  }
 }
 
 TEST_F(live, a_gpu_that_sys_does_not_show_is_added_with_a_note) {
@@ -229,52 +263,6 @@ TEST_F(live, a_gpu_that_sys_does_not_show_is_added_with_a_note) {
   graph file = machine(wrx90);
   add_nvml(file, view, join::fill_gaps);
   EXPECT_EQ(file.gpus().size(), 8u);
-}
-
-// Where the build puts the module; the tests run in the build folder.
-const char* fake_nvml() {
-  const char* path = "tests/.libs/fake_nvml.so";
-  return fs::exists(path) ? path : nullptr;
-}
-
-TEST(nvml, what_it_says_is_read) {
-  if (!fake_nvml()) GTEST_SKIP() << "tests/.libs/fake_nvml.so is not here";
-  nvml_view view;
-  const result r = read_nvml(fake_nvml(), view);
-  ASSERT_TRUE(r.ok()) << r.text();
-  EXPECT_EQ(view.driver, "999.1");
-  ASSERT_EQ(view.devices.size(), 2u);
-  const nvml_device& first = view.devices[0];
-  EXPECT_EQ(first.pci, (pci_address{0, 0x24, 0, 0}));
-  EXPECT_EQ(first.uuid, "GPU-0");
-  EXPECT_EQ(first.name, "Fake GPU");
-  EXPECT_EQ(first.sm, 120u);
-  EXPECT_EQ(first.bar1_bytes, 1ull << 37);
-  EXPECT_TRUE(first.mig);
-  EXPECT_FALSE(view.devices[1].mig);
-  EXPECT_EQ(first.compute_processes, 3u);
-  ASSERT_EQ(first.links.size(), 4u);
-  EXPECT_EQ(first.links[0].what, nvml_link::end::gpu);
-  EXPECT_EQ(first.links[0].peer, (pci_address{0, 0x23, 0, 0}));
-  EXPECT_EQ(first.links[0].gigabytes_per_second, 25);
-  ASSERT_EQ(view.refused.size(), 1u);
-  EXPECT_EQ(view.refused[0].from, 1u);
-  EXPECT_EQ(view.refused[0].status, 4);
-
-  graph g = machine(wrx90);
-  add_nvml(g, view, join::later_wins);
-  EXPECT_EQ(g.vertices[g.gpus()[0]].uuid, "GPU-1");
-  EXPECT_EQ(name_of(find_path(g, g.gpus()[1], g.gpus()[0])), "NV4");
-  EXPECT_EQ(name_of(find_path(g, g.gpus()[0], g.gpus()[1])), "HOST");
-}
-
-TEST(nvml, without_the_library) {
-  nvml_view view;
-  const result r = read_nvml("libno-such-library.so.1", view);
-  EXPECT_EQ(r.code(), xylSystemError);
-  EXPECT_NE(r.text().find("libno-such-library.so.1 is not there"), std::string::npos);
-  // A library that is not NVML.
-  EXPECT_EQ(read_nvml("libc.so.6", view).code(), xylSystemError);
 }
 
 TEST(machine, sources_in_their_order) {

@@ -48,7 +48,11 @@ struct made_probe {
     std::vector<std::vector<probe_answer>> answers;
     for (const probe_step& step : steps_of(order)) {
       std::vector<probe_answer> all;
-      for (std::size_t r = 0; r < of_rank.size(); ++r) all.push_back(answer(step, static_cast<int>(r)));
+      for (std::size_t r = 0; r < of_rank.size(); ++r) {
+        all.push_back(order.acts[r] ? answer(step, static_cast<int>(r)) : probe_answer{});
+        for (std::size_t p = 0; p < of_rank.size(); ++p)
+          if (order.acts[p] == 0) all.back().verdict[p] = 0;
+      }
       answers.push_back(std::move(all));
     }
     return evaluate(order, gpu_of_rank(), names(), answers);

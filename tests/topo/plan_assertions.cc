@@ -175,6 +175,51 @@ void expect_optimal_on_bridges(const graph& g) {
   }
 }
 
+// Bytes over the direction that leaves a set of GPUs by an edge that nothing goes around, per byte of message.
+double load_over(const candidate& c, std::uint32_t edge) {
+  double sum = 0;
+  for (const phase_cost& phase : c.phases)
+    for (const edge_load& load : phase.loads)
+      if (load.edge == edge) sum += load.write;
+  return sum;
+}
+
+void expect_loads_of_formulas(const graph& g) {
+  const fabric f = fabric_of(g);
+  if (f.gpus.size() < 2 || f.any_staged() || uses_nvlink(f)) return;
+  const plan p = plan_of(g);
+  const auto n = static_cast<double>(f.gpus.size());
+  const std::vector<vertex_id> gpus = g.gpus();
+  for (std::uint32_t e = 0; e < g.edges.size(); ++e) {
+    std::vector<bool> side;
+    if (!separates(g, e, side)) continue;
+    std::set<int> here;
+    for (std::size_t rank = 0; rank < gpus.size(); ++rank)
+      if (side[gpus[rank]]) here.insert(static_cast<int>(rank));
+    const auto k = static_cast<double>(here.size());
+    for (const candidate& c : p.find(pattern::all_reduce)->candidates) {
+      if (c.inside == direction::pull || c.across == direction::pull) continue;
+      double formula = -1;
+      if (c.how == method::packet) formula = 2 * k * (n - k);
+      if (c.how == method::one_shot) formula = k * (n - k);
+      if (c.how == method::two_shot_packet) formula = 4 * k * (n - k) / n;
+      if (c.how == method::two_shot) formula = 2 * k * (n - k) / n;
+      if (c.how == method::ring || c.how == method::copy_engine_ring) formula = 2 * (n - 1) / n;
+      if (c.how == method::hierarchical)
+        for (const island_set& set : p.islands)
+          for (const auto& island : set.ranks)
+            if (set.kind == c.level && std::set<int>(island.begin(), island.end()) == here) {
+              const auto islands = static_cast<double>(set.ranks.size());
+              formula = 2 * (islands - 1) / islands;
+            }
+      if (formula >= 0) {
+        EXPECT_NEAR(load_over(c, e), formula, 1e-9)
+            << name_of(c) << ": " << g.vertices[g.edges[e].from].name << " -> " << g.vertices[g.edges[e].to].name;
+      }
+    }
+  }
+}
+
 void expect_one_target(const graph& g) {
   graph flagged = g;
   flagged.write_collapse = measured(0.05);
@@ -233,6 +278,8 @@ void expect_staged_after_veto(const graph& g) {
   EXPECT_TRUE(one.host_staged);
   EXPECT_EQ(one.bounces.size(), 1u);
   EXPECT_FALSE(one.notes.empty());
+  // Where bounce buffers lie must not depend on numbering either.
+  expect_invariant(vetoed);
 }
 
 void expect_sound(const graph& g, const std::string& name) {
@@ -240,6 +287,7 @@ void expect_sound(const graph& g, const std::string& name) {
   expect_complete(g);
   expect_invariant(g);
   expect_optimal_on_bridges(g);
+  expect_loads_of_formulas(g);
   expect_one_target(g);
   expect_monotonic(g);
   expect_staged_after_veto(g);

@@ -24,11 +24,13 @@ void expect_invariant(const graph& g);
 // A ring loads each separating edge at most once each way, and its rate is within 1% of the cut bound; not with a
 // capacity group, where the bound is not the edges' alone.
 void expect_optimal_on_bridges(const graph& g);
+// What an allreduce puts on each separating edge is what its algorithm's formula says; of trees there is none.
+void expect_loads_of_formulas(const graph& g);
 // With a collapse flagged, no ring, tree or hierarchical phase writes from one switch to two root complexes.
 void expect_one_target(const graph& g);
 // Predicted time rises with size, and falls nowhere when a link slows.
 void expect_monotonic(const graph& g);
-// A veto of one pair, and of all, gives a host-staged plan.
+// A veto of one pair, and of all, gives a host-staged plan, which does not depend on numbers either.
 void expect_staged_after_veto(const graph& g);
 
 // Everything in a plan in terms of hardware, so that plans of renumbered machines compare equal.

@@ -73,6 +73,8 @@ TEST(probe_order, ranks_that_share_a_gpu_act_once_and_are_a_pair) {
   EXPECT_EQ(order.around_count, 2u);
   const std::vector<probe_pair> alone(order.alone, order.alone + order.pairs);
   EXPECT_EQ(alone, (std::vector<probe_pair>{{0, 2}, {2, 0}, {0, 1}, {2, 3}}));
+  // Two of each GPU are enough.
+  EXPECT_EQ(std::vector<int>(order.acts, order.acts + 5), (std::vector<int>{1, 1, 1, 1, 0}));
 }
 
 TEST(probe_order, a_garbled_order_is_not_plausible) {
@@ -94,6 +96,8 @@ TEST(probe_order, a_garbled_order_is_not_plausible) {
   EXPECT_TRUE(garbled([](probe_order& o) { o.around[1] = o.around[0]; }));
   EXPECT_TRUE(garbled([](probe_order& o) { o.around[1] = 200; }));
   EXPECT_TRUE(garbled([](probe_order& o) { o.fan[4] = 6; }));
+  EXPECT_TRUE(garbled([](probe_order& o) { o.acts[1] = 2; }));
+  EXPECT_TRUE(garbled([](probe_order& o) { o.acts[1] = 0; }));
   EXPECT_TRUE(garbled([](probe_order& o) { o.nodes = 17; }));
   EXPECT_TRUE(garbled([](probe_order& o) { o.alone_us = 1'000'000'000; }));
 }

@@ -147,6 +147,29 @@ TEST(probe_report, one_slow_card_is_found_and_slows_the_prediction) {
   EXPECT_GT(plan_of(g).find(pattern::all_reduce)->predicted_us(256 << 20), 5 * healthy);
 }
 
+// Eight lanes instead of sixteen, or the generation before: half of what card and slot can do.
+TEST(probe_report, a_link_that_is_trained_to_half_of_what_it_can_do_is_found_under_load) {
+  made_probe m(two_switches());
+  const graph described = m.truth;
+  for (const double share : {0.9, 0.5}) {
+    m.truth = described;
+    for (edge& e : m.truth.edges)
+      if (e.from == m.of_rank[2] || e.to == m.of_rank[2]) e.write = e.read = nominal(gen5_x16 * share);
+    const probe_report report = m.run();
+    graph g = described;
+    add_probe(report, g);
+    const std::string card = m.truth.vertices[m.of_rank[2]].name;
+    EXPECT_EQ(has_finding(find_probed_advice(report, g), "below their maximum", card), share < 0.6) << share;
+  }
+  for (const double share : {0.9, 0.5}) {
+    made_probe linked(with_nvswitch(4, 450));
+    const graph before = linked.truth;
+    for (edge& e : linked.truth.edges)
+      if (e.kind == edge_kind::nvlink) e.write.value *= share, e.read.value *= share;
+    EXPECT_EQ(has_finding(find_probed_advice(linked.run(), before), "below their maximum"), share < 0.6) << share;
+  }
+}
+
 TEST(probe_report, a_collapse_is_measured_flagged_and_told) {
   made_probe m(switched({2, 2, 2}, {0, 0, 1}));
   m.collapse = 0.05;
@@ -257,6 +280,16 @@ TEST(probe_report, pairs_that_were_not_measured_are_taken_for_their_class) {
     }
   EXPECT_LT(measured_pairs, 20u);
   EXPECT_GT(measured_pairs, 0u);
+}
+
+TEST(probe_report, of_many_ranks_on_a_gpu_two_prove_its_links) {
+  made_probe m(one_switch(2));
+  m.of_rank = {m.of_rank[0], m.of_rank[0], m.of_rank[0], m.of_rank[1], m.of_rank[0]};
+  const probe_report report = m.run();
+  EXPECT_EQ(report.veto(), "");
+  EXPECT_TRUE(report.proves(m.names()));
+  m.writes[{3, 1}] = probe_verdict::dropped;
+  EXPECT_NE(m.run().veto(), "");
 }
 
 TEST(probe_report, numbers_that_make_no_sense_are_no_measurements) {

@@ -174,8 +174,9 @@ int run(copied_calls, std::uint64_t seed) {
 
 constexpr form mutated_forms[] = {form::direct,    form::pull,  form::spread, form::single_copy,
                                   form::two_phase, form::shift, form::one_way};
-constexpr pull_way mutated_pulls[] = {pull_way::one_shot, pull_way::two_shot, pull_way::gathered, pull_way::staged,
-                                      pull_way::all_gather};
+constexpr pull_way mutated_pulls[] = {pull_way::one_shot, pull_way::two_shot,   pull_way::gathered,
+                                      pull_way::staged,   pull_way::all_gather, pull_way::all_gather_pushed,
+                                      pull_way::broadcast};
 
 // What can go wrong in a protocol. Slots and departures are those of calls, credits those of pairs.
 bool applies(std::string_view fault, std::string_view how) {
@@ -191,8 +192,9 @@ bool applies(std::string_view fault, std::string_view how) {
     const bool is_staged = how == pull_names[static_cast<int>(pull_way::staged)];
     const bool departs = how != pull_names[static_cast<int>(pull_way::gathered)] && !is_staged;
     if (fault == "relaxed_last_out" || fault == "not_taken") return departs;
-    // The flags of a staged call, which all calls here are, say what headers would.
-    if (is_staged && fault == "no_departure") return false;
+    // The flags of a staged call, which all calls here are, say what headers would; so do those of a root.
+    const bool has_root = how == pull_names[static_cast<int>(pull_way::broadcast)];
+    if ((is_staged || has_root) && fault == "no_departure") return false;
     return fault != "no_credit" && (is_staged || fault != "early_reuse");
   }
   if (fault == "relaxed_last_out") return false;
