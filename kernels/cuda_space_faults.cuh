@@ -99,10 +99,12 @@ struct wrong {
     record.seen = seen;
     record.epoch = epoch;
     constexpr int words = sizeof(record.call) / sizeof(std::uint64_t);
-    std::uint64_t packed[words];
-    memcpy(packed, &all.what.record, sizeof packed);
-#pragma unroll
-    for (int i = 0; i < words; ++i) record.call[i] = packed[i];
+#pragma unroll 1
+    for (int i = 0; i < words; ++i) {
+      std::uint64_t word;
+      memcpy(&word, reinterpret_cast<const std::byte*>(&all.what.record) + i * sizeof word, sizeof word);
+      record.call[i] = word;
+    }
     // Release: the host that reads 2 with acquire order reads the fields above. The poison comes after that, so a
     // host that finds it finds the record complete.
     machine::store_release(&record.state, 2u);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Kernels of the fused allreduce; instantiated per type and form by kernels/fused_*.cu. Those for any number of
-// ranks do everything; those for 2, 4 and 8 do not mix experts' outputs; and where latency is everything, in
-// packets, there is one that does not quantise either.
+// ranks do everything; those for 2, 4 and 8 do not mix experts' outputs; and where a row goes one way, there is one
+// that does not quantise either.
 #pragma once
 
 #include "kernels/codec_cuda.cuh"
@@ -15,7 +15,7 @@
 namespace xyl {
 
 template <fused_form Form, int Ranks>
-using fused_space_of = fused_space<argument_capacity(Ranks), fused_pieces_of_lane(Form)>;
+using fused_space_of = fused_space<argument_capacity(Ranks), fused_pieces_of_lane(Form), !uses_packets(Form)>;
 
 template <fused_form Form, class T, int Ranks, bool Quantises>
 __global__ void __launch_bounds__(most_fused_lanes(Form, Ranks), fused_blocks_of_multiprocessor(Form))
@@ -45,7 +45,7 @@ fused_family fused_kernels() {
   family.any = fused_handle_of<Form, T, 0>();
   if constexpr (!std::is_same_v<T, float>) {
     family.fixed = {fused_handle_of<Form, T, 2>(), fused_handle_of<Form, T, 4>(), fused_handle_of<Form, T, 8>()};
-    if constexpr (uses_packets(Form))
+    if constexpr (Form != fused_form::two_shot)
       family.plain = {fused_handle_of<Form, T, 2, false>(), fused_handle_of<Form, T, 4, false>(),
                       fused_handle_of<Form, T, 8, false>()};
   }

@@ -11,6 +11,7 @@ namespace xyl {
 template <int Capacity>
 struct fused_arguments : kernel_arguments<Capacity> {
   fused_work work;
+  std::uint32_t teams = 0;  // of blocks that share rows
 };
 
 }  // namespace xyl

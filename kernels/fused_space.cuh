@@ -24,7 +24,9 @@ struct fused_state {
   alignas(16) std::uint32_t group[2][layout::team_groups];
 };
 
-template <int Capacity, int Pieces>
+// Flagged: nothing asks for the epoch before the lanes have met in join(). It is read where it is needed, from
+// shared memory, and the number of teams from constant memory: registers are short.
+template <int Capacity, int Pieces, bool Flagged = false>
 class fused_space : public cuda_space<Capacity> {
   using base = cuda_space<Capacity>;
 
@@ -40,6 +42,14 @@ class fused_space : public cuda_space<Capacity> {
       machine::arrive_in_cluster();
     }
   }
+
+  __device__ __forceinline__ epoch_t epoch() const {
+    if constexpr (Flagged)
+      return state_of_block.epoch;
+    else
+      return base::epoch();
+  }
+  __device__ __forceinline__ unsigned teams() const requires Flagged { return given_.teams; }
 
   __device__ __forceinline__ void begin_early() {
     machine::fetch_arguments(given_, sizeof(kernel_arguments<Capacity>), sizeof given_);
@@ -158,8 +168,8 @@ class fused_space : public cuda_space<Capacity> {
   __device__ __forceinline__ bool by_lines(const row_team& t, unsigned row, unsigned set, unsigned pieces,
                                            bool good, const std::uint32_t (&group)[J], std::uint32_t (&value)[4]) {
     const auto& c = given_.what;
-    const std::uint32_t e = packet_epoch(base::epoch());
-    const unsigned slot = c.map.slot(base::epoch());
+    const std::uint32_t e = packet_epoch(epoch());
+    const unsigned slot = c.map.slot(epoch());
     const auto line_of = [&](unsigned g) { return at_own<line>(c, c.map.team_offset(slot, row, set, g)); };
     // Where a lane has failed its group is not told, and the team ends by the poison.
     if (__all_sync(~0u, good))

@@ -14,8 +14,8 @@
 
 namespace xyl {
 
-// Two blocks of so many to a multiprocessor: 80 registers to a lane, with which none spills on any SM.
-inline constexpr unsigned pull_lanes = 384;
+// Two blocks of so many to a multiprocessor: 96 registers to a lane, with which none spills on any SM.
+inline constexpr unsigned pull_lanes = 320;
 
 // A kernel's arguments as the protocols' call.
 template <int Capacity>

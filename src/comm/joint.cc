@@ -96,7 +96,7 @@ result joint_group::check_alike(const resolved& call) const {
 }
 
 result joint_group::run() {
-  std::vector<std::unique_lock<std::mutex>> locks;
+  std::vector<std::unique_lock<call_lock>> locks;
   for (joint_part& p : parts_) locks.emplace_back(p.rank->lock_);
 
   // All is looked at before anything is enqueued.

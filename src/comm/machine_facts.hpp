@@ -32,8 +32,8 @@ std::vector<topo::vertex_id> place_ranks(const planning_input& in, machine_facts
 // is enough, as with a probe. What is wrong with a file is said when the plan is made, not here.
 std::string forbidden_link(const planning_input& in);
 
-// Of each rank, the NUMA node that a plan for GPUs that meet in host memory puts its bounce buffer on; -1: nothing is
-// known of it.
+// Of each rank, the NUMA node that a plan for GPUs that meet in host memory puts its bounce buffer on; -1: nothing
+// is known of it.
 std::vector<int> bounce_nodes(planning_input in);
 
 topo::pci_address address_of(const device_handle& h);

@@ -68,6 +68,7 @@ result cuda_device_side::fused(const fused_launch& how, const fused_work& work, 
     fused_arguments<Capacity> arguments;
     describe(arguments, nullptr, nullptr, 0, record);
     arguments.work = work;
+    arguments.teams = how.blocks / work.split;
     block_shape shape;
     shape.lanes = how.lanes;
     shape.cluster = work.is_clustered ? work.split : 1u;
@@ -102,6 +103,7 @@ result cuda_device_side::fused_rows(const fused_work& work, xylDataType_t type, 
   arguments.work.split = 1;
   arguments.work.is_clustered = false;
   const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(work.tokens, most_blocks_of_rows));
+  arguments.teams = blocks;
   XYL_TRY(launch_alone(k, blocks, shape, arguments, stream, sync_.packet_overlap));
   return order_.after(stream);
 }

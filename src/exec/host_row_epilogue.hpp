@@ -82,7 +82,7 @@ class row_epilogue<S, Call, host_row_kind<T>, W, J> {
       const float inverse_rms = inverse_root_mean_square(loops_.squares(x, w_.hidden), w_.inverse_hidden, w_.eps);
       put_rows(w_.output, fused_wire::norm, [&](std::byte* to) { loops_.norm(x, w_, inverse_rms, to); });
     }
-    if (quantises(w_.pattern)) quantise(at, in.scale, x);
+    if (quantises(w_.pattern)) quantise(at, in.scale_of(w_), x);
     return true;
   }
 

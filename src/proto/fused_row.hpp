@@ -108,12 +108,14 @@ XYL_FN piece<W> round_piece(float (&x)[E]) {
 }
 
 // What a row needs beside its sums. The residual is loaded before the wait for the peers, or before their data; the
-// weight too by a lane with one piece. With several, registers are short, and the weight is in the first-level
-// cache after a block's first row.
+// weight too by a lane with one piece. With several, registers are short, the more so where rows are quantised, and
+// the weight is in the first-level cache after a block's first row.
 template <class F, int W, int J>
 struct row_inputs {
   static constexpr int E = W * F::per_word;
-  static constexpr bool early = J == 1, keeps_residual = J <= 4;
+  static constexpr bool early = J == 1, keeps_residual = J <= (F::quantises || F::ranks == 8 ? 1 : 4);
+
+  static constexpr bool keeps_scale = F::quantises && J == 1;
 
   piece<W> residual[keeps_residual ? J : 1];
   piece<E / 2> weight;  // room for fp32
@@ -127,7 +129,7 @@ struct row_inputs {
         for (int j = 0; j < J; ++j) residual[j] = residual_at(s, w, token, piece_or_other(s, t, j));
     if constexpr (early)
       if (w.pattern != fused_pattern::all_reduce) weight = weight_at(s, w, piece_or_other(s, t, 0));
-    if (F::quantises && w.scale) scale = *w.scale;
+    if constexpr (keeps_scale) scale = scale_at(w);
   }
   template <class S>
   XYL_FN void residual_of(S& s, const fused_work& w, std::uint64_t token, int j, unsigned v,
@@ -152,7 +154,10 @@ struct row_inputs {
       for (int k = 0; k < E; ++k) out[k] = 1.0f + out[k];
   }
 
+  XYL_FN float scale_of(const fused_work& w) const { return keeps_scale ? scale : scale_at(w); }
+
  private:
+  static XYL_FN float scale_at(const fused_work& w) { return w.scale ? *w.scale : 1.0f; }
   template <class S>
   static XYL_FN piece<W> residual_at(S& s, const fused_work& w, std::uint64_t token, unsigned v) {
     return load_piece<W>(s, w.residual + (token * w.hidden + v * E) * F::element_bytes);
@@ -231,7 +236,7 @@ class row_epilogue {
       put_rows(at, w_.output, fused_wire::norm, x);
       return true;
     }
-    if constexpr (F::quantises) return quantise(at, in.scale, good, x);
+    if constexpr (F::quantises) return quantise(at, in.scale_of(w_), good, x);
     return true;
   }
 

@@ -27,10 +27,17 @@ struct row_team {
 
   template <class S>
   static XYL_FN row_team of(const S& s, const fused_work& w, unsigned pieces) {
-    if (w.split == 1) return {s.block(), s.blocks(), 0, pieces};
+    // A space may know the number of teams.
+    const auto teams = [&] {
+      if constexpr (requires { s.teams(); })
+        return s.teams();
+      else
+        return w.split == 1 ? s.blocks() : s.blocks() / w.split;
+    };
+    if (w.split == 1) return {s.block(), teams(), 0, pieces};
     const unsigned index = s.block() / w.split, begin = (s.block() - index * w.split) * w.pieces_of_block;
     const unsigned end = begin + w.pieces_of_block;
-    return {index, s.blocks() / w.split, begin < pieces ? begin : pieces, end < pieces ? end : pieces};
+    return {index, teams(), begin < pieces ? begin : pieces, end < pieces ? end : pieces};
   }
 };
 

@@ -19,8 +19,8 @@ inline constexpr std::size_t json_limit = std::size_t{4} << 20;  // bytes
 
 [[nodiscard]] result read_json(std::string_view text, json& out);
 
-// An error about an element of a list of the outermost object ("pairs[2].write is -1; ...") with the line where that
-// element begins in front.
+// An error about an element of a list of the outermost object ("pairs[2].write is -1; ...") with the line where
+// that element begins in front.
 [[nodiscard]] result with_line(std::string_view text, const result& r);
 
 // where names the value in errors.

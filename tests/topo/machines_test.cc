@@ -71,7 +71,8 @@ TEST(machines, two_gpus_of_a_virtual_machine_linked_by_nvlink) {
   EXPECT_EQ(find_path(hwloc, hwloc.gpus()[0], hwloc.gpus()[1]).write.trust, confidence::low);
 }
 
-// As this library found it there, with NVML, when it could count the links and did not understand how fast they are.
+// As this library found it there, with NVML, when it could count the links and did not understand how fast they
+// are.
 TEST(machines, two_gpus_linked_by_nvlink_as_they_were_exported) {
   const graph g = machine("h200x2-vm-nvlink.json");
   EXPECT_EQ(classes(g), grouped(2, 1, 2, "", "NV18", ""));
