@@ -93,7 +93,8 @@ class device_memory final : public perf_memory {
   }
 
  private:
-  // What runs has ended first: a copy to pageable memory that waits inside the driver keeps other threads' ranks out.
+  // What runs has ended first: a copy to pageable memory that waits inside the driver keeps other threads' ranks
+  // out.
   result copy(std::byte* to, const std::byte* from, std::size_t bytes) {
     XYL_TRY(wait());
     XYL_TRY(check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync"));
