@@ -249,16 +249,21 @@ inline constexpr int bulk_batch = 4;
 template <int N, class S, class Call, class R, class From>
 XYL_FN void reduce_peers(S& s, const Call& c, const R& red, int first, int ranks, const unit16& own,
                          std::uint64_t staged, From from, typename R::accumulator (&acc)[2][R::per_word]) {
+  // Loaded for every rank, this one too, whose region nobody has written, and the first again for ranks that do not
+  // exist: a load under a condition would share its registers with `own`, and wait for that.
   unit16 data[N];
 #pragma unroll
-  for (int i = 0; i < N; ++i) {
-    const int p = first + i;
-    data[i] = own;
-    if (p != c.rank && p < ranks) data[i] = s.load_peer16(at<const unit16>(c, c.rank, from(p)) + staged);
-  }
+  for (int i = 0; i < N; ++i)
+    data[i] = s.load_peer16(at<const unit16>(c, c.rank, from(first + i < ranks ? first + i : first)) + staged);
 #pragma unroll
   for (int i = 0; i < N; ++i)
-    if (first + i < ranks) combine_unit(red, first + i == 0, data[i], acc);
+    if (first + i < ranks) {
+      // Word by word: an array that is stored to at a place known at run time lies in memory.
+      unit16 one;
+#pragma unroll
+      for (int k = 0; k < 4; ++k) one.word[k] = first + i == c.rank ? own.word[k] : data[i].word[k];
+      combine_unit(red, first + i == 0, one, acc);
+    }
 }
 
 // Reduces units of all ranks in rank order. This rank's come from the input; rank p's from workspace offset from(p)
