@@ -136,7 +136,8 @@ TEST(machines, edges_of_a_way_follow_each_other) {
 TEST(machines, every_one_survives_export_and_import) {
   std::vector<std::string> paths = files_in(source_folder() + "/tests/topo/machines", ".xml");
   ASSERT_EQ(paths.size(), 15u);
-  paths.push_back(machine_path("h200x2-vm-nvlink.json"));
+  for (const char* exported : {"h200x2-vm-nvlink.json", "h200x2-vm-nvlink.probed.json"})
+    paths.push_back(machine_path(exported));
   for (const std::string& path : paths) {
     const std::string text = export_json(import_good(path));
     graph again;

@@ -196,6 +196,15 @@ TEST(predicted_times, of_two_gpus_over_nvlink_that_nobody_measured) {
   expect_one_shots_over_nvlink(plan_of(g));
 }
 
+// The same as the probe of that machine measured it, against what xylem-perf took there the same day.
+TEST(predicted_times, of_two_gpus_over_nvlink_as_their_probe_found_them) {
+  const plan p = plan_of(machine("h200x2-vm-nvlink.probed.json"));
+  expect_within_30_percent(candidate_of(p, pattern::all_reduce, method::packet),
+                           {{1 * K, 1.87}, {4 * K, 2.06}, {16 * K, 2.26}, {64 * K, 2.60}, {256 * K, 3.74}});
+  expect_within_30_percent(candidate_of(p, pattern::all_reduce, method::one_shot),
+                           {{1 * M, 7.94}, {4 * M, 18.1}, {16 * M, 61.5}, {64 * M, 232}});
+}
+
 // The same two through host memory. Given: 29.1 GB/s each way while both directions of a GPU's link are busy, 1.9
 // us for a flag.
 TEST(predicted_times, of_two_gpus_through_host_memory) {
