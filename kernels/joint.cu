@@ -21,14 +21,14 @@ struct joint_space {
 };
 
 template <class T>
-__global__ void __launch_bounds__(joint_lanes)
+__global__ void __launch_bounds__(joint_lanes, 1)
     joint_reduce_kernel(const __grid_constant__ joint_reduce_arguments given) {
   joint_space space;
   reduce_jointly(space, given.what, chosen_reduction<cuda_codec<T>>(given.operation, given.type, given.divisor),
                  blockIdx.y);
 }
 
-__global__ void __launch_bounds__(joint_lanes) move_kernel(const __grid_constant__ joint_move_arguments given) {
+__global__ void __launch_bounds__(joint_lanes, 1) move_kernel(const __grid_constant__ joint_move_arguments given) {
   joint_space space;
   move_jointly(space, given.all[blockIdx.y]);
 }

@@ -17,7 +17,7 @@ namespace xyl {
 // Two blocks of so many to a multiprocessor: the more lanes, the more loads are on their way (320 instead of 512
 // cost 4 ranks a fifth), and the fewer registers each has. With these none spills.
 constexpr unsigned pull_lanes(int ranks, std::size_t element_bytes) {
-  return element_bytes == 1 ? 320 : ranks == 0 ? 448 : ranks == 2 ? 384 : 512;
+  return element_bytes == 1 ? 320 : ranks < 4 ? 384 : 512;
 }
 
 // A kernel's arguments as the protocols' call.

@@ -113,7 +113,7 @@ XYL_FN piece<W> round_piece(float (&x)[E]) {
 template <class F, int W, int J>
 struct row_inputs {
   static constexpr int E = W * F::per_word;
-  static constexpr bool early = J == 1, keeps_residual = J <= (F::quantises || F::ranks == 8 ? 1 : 4);
+  static constexpr bool early = J == 1, keeps_residual = J <= (F::quantises || F::ranks != 2 ? 1 : 4);
 
   static constexpr bool keeps_scale = F::quantises && J == 1;
 

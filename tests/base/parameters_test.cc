@@ -92,7 +92,7 @@ TEST(parameters, sizes_blocks_and_choices) {
   EXPECT_EQ(read_good({"XYLEM_PACKET_BYTES=0"}).packet_bytes, 0u);
   EXPECT_EQ(read_good({"XYLEM_ONESHOT_BYTES=1024G"}).one_shot_bytes, 1ull << 40);
   EXPECT_EQ(read_good({"XYLEM_MAX_BLOCKS=1"}).max_blocks, 1);
-  EXPECT_EQ(read_good({"XYLEM_MAX_BLOCKS=64"}).max_blocks, 64);
+  EXPECT_EQ(read_good({"XYLEM_MAX_BLOCKS=128"}).max_blocks, 128);
   EXPECT_FALSE(read_good({"XYLEM_GPU=never"}).use_gpu);
   EXPECT_TRUE(read_good({"XYLEM_GPU=auto"}).use_gpu);
   EXPECT_EQ(read_good({"XYLEM_P2P=auto"}).peer_to_peer, peer_to_peer_use::automatic);
@@ -154,7 +154,7 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_PACKET_BYTES", {"4KB", "1.5K", "1025G", "99999999999999999999"}},
       {"XYLEM_TWOSTEP_BYTES", {"4KB", "1.5K", "1025G", "99999999999999999999"}},
       {"XYLEM_ONESHOT_BYTES", {"4 K", "1T"}},
-      {"XYLEM_MAX_BLOCKS", {"0", "65", "1k", "4294967297"}},
+      {"XYLEM_MAX_BLOCKS", {"0", "129", "1k", "4294967297"}},
       {"XYLEM_OVERLAP", {"always", "0", "Early "}},
       {"XYLEM_SYNC", {"ll+", "+pdl", "ll +pdl", "list+pdl", "auto+pdl", "packet", "ll256"}},
       {"XYLEM_DETERMINISTIC", {"2", "yes", "01"}},

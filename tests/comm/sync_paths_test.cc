@@ -308,8 +308,9 @@ TEST(sync_paths, planted_paths_are_dropped_and_the_others_work) {
   faults.of[static_cast<int>(sync_path::wide_packet)] = path_fault::never;
   trial_machine machine(2, 2, faults);
   sync_limits limits = generous();
-  limits.first_ns = 500'000'000;
-  limits.launch_ns = 1'000'000'000;
+  // What works has to end within these on machines that do other things too.
+  limits.first_ns = 1'000'000'000;
+  limits.launch_ns = 6'000'000'000;
   const auto begin = std::chrono::steady_clock::now();
   const sync_decision d = settle(machine, limits);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
