@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The execution space of src/proto/space.hpp for a CUDA block: a lane is a thread. Everything that is particular to
-// the machine's memory is in this file and nowhere else.
+// the machine's memory is in this file, cuda_space_machine.cuh and cuda_space_faults.cuh, and nowhere else.
 //
 // Memory that peers write lies in device memory, of this GPU or mapped from another one or another process, or,
 // where GPUs cannot reach each other, in pinned host memory; so every access that synchronises has system scope.

@@ -185,8 +185,9 @@ xylResult_t xylCommFinalize(xylComm_t comm);
 
 /* Calls of this thread from xylGroupStart to xylGroupEnd are recorded, with their arguments checked, and run when the
  * outermost xylGroupEnd is called: first those that make communicators (xylCommInitRank, xylCommInitRankConfig,
- * xylCommSplit), at the same time but for splits of one communicator; then those that communicate: of each communicator in the order in which they
- * were called, the communicators at the same time. So one thread may drive several ranks, and calls on several
+ * xylCommSplit), at the same time but for splits of one communicator; then those that communicate: of each
+ * communicator those on host memory and those on device memory, each in the order in which they were called, the
+ * communicators at the same time. So one thread may drive several ranks, and calls on several
  * communicators need no common order among the ranks. Everything else (queries, xylCommAbort, xylCommDestroy, ...)
  * is done at once, also in a group. Groups may be nested; the inner xylGroupEnd does nothing.
  * Pointers that a recorded call was given stay valid until the outermost xylGroupEnd returns; then results in host
@@ -311,7 +312,8 @@ xylResult_t xylCommDeregister(xylComm_t comm, void *handle);
  * of another device, count too large); xylInvalidUsage (the ranks' calls differ: nobody's output is touched);
  * xylRemoteError; xylTimeout; xylUnhandledCudaError. In a small reduce, broadcast, gather or scatter (to 4096 bytes a
  * piece) of host memory a rank that only sends may return before the others have called: that the calls differ, or
- * that a rank never comes, is then found by ranks that get something, and here by later calls. */
+ * that a rank never comes, is then found by ranks that get something, and here by later calls; and outputs of ranks
+ * whose own messages agree may have been written by then. */
 
 /* recvbuff[i] = op over all ranks of sendbuff[i], for i in 0..count-1, with the same bits on every rank.
  * In place: sendbuff == recvbuff. Stream and errors: as above. */

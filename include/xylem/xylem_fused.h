@@ -40,7 +40,8 @@ typedef struct {
   size_t tokens;             /* rows; 0: nothing is done, but the ranks' calls are compared */
   size_t hidden;             /* elements of a row: a multiple of 8, 8 to 16384 */
   const void* input;         /* this rank's addend */
-  const void* residual;      /* added to the sum; NULL: nothing is */
+  const void* residual;      /* added to the sum; the same values on all ranks, but with residual_sharded; NULL:
+                                nothing is */
   const void* weight;        /* hidden elements of weight_type */
   const float* scale;        /* one number, read when the work runs. FP8 static: a value of 1 in the quantised
                                 output stands for *scale. NVFP4: the global scale G, usually 448 * 6 / (largest

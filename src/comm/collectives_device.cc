@@ -45,7 +45,8 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   if (r.what == collective::all_reduce && how == algorithm::two_shot && !op.scale && !is_staged_ && ranks_ > 1 &&
       bytes > 0 && bytes >= selection_.device.staged_pull_bytes)
     return pull_on_device(pull_form::staged, r, record);
-  std::uint64_t step = chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes);
+  std::uint64_t step =
+      chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes, r.what == collective::all_reduce);
   const int pieces = scatters ? ranks_ : 1;
   if (op.scale)
     step = std::min(step, elements_in(map.scratch_bytes() / static_cast<unsigned>(pieces), element_bytes));

@@ -236,7 +236,8 @@ bool selection::plausible(std::uint32_t of_ranks) const {
          host.chunk_bytes != 0 && device.chunk_bytes != 0 && max_pull_blocks != 0 && reserved == 0;
 }
 
-std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes) {
+std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes,
+                             bool all_reduces) {
   const std::uint64_t ranks = map.ranks;
   std::uint64_t held = 0;
   switch (how) {
@@ -244,7 +245,7 @@ std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wan
       held = map.packet_capacity();
       break;
     case algorithm::one_shot:
-      held = map.one_shot_capacity();
+      held = all_reduces ? map.one_shot_capacity() : map.bulk_stride;
       break;
     case algorithm::two_shot:
       held = map.bulk_stride / 2 * ranks;

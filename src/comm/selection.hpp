@@ -107,7 +107,9 @@ struct selection {
 const char* name_of(selection::origin from);
 
 // The most elements of one chunk: what the workspace holds and what the table says. A multiple of whole units.
-std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes);
+// all_reduces: only an allreduce in one shot has the whole slot where it has one writer.
+std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes,
+                             bool all_reduces = true);
 // The most bytes of one chunk of pull_form::gathered, and of pull_form::staged.
 std::uint64_t gathered_pull_bytes(const layout& map);
 std::uint64_t staged_pull_bytes(const layout& map, std::uint64_t wanted_bytes);

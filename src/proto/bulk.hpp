@@ -249,8 +249,8 @@ inline constexpr int bulk_batch = 4;
 template <int N, class S, class Call, class R, class From>
 XYL_FN void reduce_peers(S& s, const Call& c, const R& red, int first, int ranks, const unit16& own,
                          std::uint64_t staged, From from, typename R::accumulator (&acc)[2][R::per_word]) {
-  // Loaded for every rank, this one too, whose region nobody has written, and the first again for ranks that do not
-  // exist: a load under a condition would share its registers with `own`, and wait for that.
+  // Loaded for every rank, this one too, though what lies there is not used, and the first again for ranks that do
+  // not exist: a load under a condition would share its registers with `own`, and wait for that.
   unit16 data[N];
 #pragma unroll
   for (int i = 0; i < N; ++i)

@@ -119,7 +119,7 @@ XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
 }
 
 // The sums of a row's pieces that all ranks have put at from(rank) in this rank's workspace; this rank's own may
-// lie in its input. Eight loads of a lane are on their way together, or as many as there are ranks.
+// lie in its input. Up to eight loads of a lane are on their way together, or as many as there are ranks.
 template <class F, int J, int E, class S, class Call, class From>
 XYL_FN void sum_staged(S& s, const Call& c, const fused_work& w, const row_team& t, std::uint64_t token, From from,
                        float (&x)[J][E]) {

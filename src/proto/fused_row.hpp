@@ -107,9 +107,9 @@ XYL_FN piece<W> round_piece(float (&x)[E]) {
   return p;
 }
 
-// What a row needs beside its sums. The residual is loaded before the wait for the peers, or before their data; the
-// weight too by a lane with one piece. With several, registers are short, the more so where rows are quantised, and
-// the weight is in the first-level cache after a block's first row.
+// What a row needs beside its sums. A lane with one piece loads residual and weight before the wait for the peers;
+// with up to four, the residual too between two ranks that do not quantise. Else registers are short, and each is
+// loaded where it is used; the weight is in the first-level cache after a block's first row.
 template <class F, int W, int J>
 struct row_inputs {
   static constexpr int E = W * F::per_word;

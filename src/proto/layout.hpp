@@ -183,7 +183,7 @@ struct layout {
   std::uint64_t messages = 0;       // offset of the pairs' rings
   std::uint64_t team = 0;           // offset of the team lines
   std::uint64_t copy_stride = 0;    // bytes of one (slot, source) region that copy engines write; 0: there are none
-  std::uint64_t copies = 0;         // offset of those regions, the last of all
+  std::uint64_t copies = 0;         // offset of those regions
   std::uint32_t one_way_slots = 0;  // of each source's ring of one-way calls; 0: there are none
   std::uint64_t one_way_stride = 0;  // bytes of such a slot
   std::uint64_t one_way = 0;         // offset of those rings

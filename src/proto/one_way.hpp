@@ -35,7 +35,7 @@ XYL_FN bool begin_one_way(S& s) {
 // Messages of the same size are expected to follow.
 inline constexpr std::uint64_t one_way_ahead = 3;
 
-// Bytes of a slot.
+// Where a message in a slot ends, header included.
 template <class Call>
 XYL_FN std::uint64_t end_of_lines(const Call& c, std::uint64_t bytes) {
   return c.map.one_way_data(bytes) + bytes;

@@ -43,6 +43,21 @@ TEST(selection, chunks_fit_the_workspace_for_any_number_of_ranks) {
         }
 }
 
+TEST(selection, a_chunk_of_a_reduce_between_two_devices_stays_in_its_region) {
+  for (const unsigned blocks : {1u, 2u, 128u}) {
+    const layout map = layout::make(2, blocks, 2 << 20, 16 << 20);
+    EXPECT_EQ(chunk_elements(algorithm::one_shot, map, ~0ull >> 1, 1, false), map.bulk_stride);
+    EXPECT_EQ(chunk_elements(algorithm::one_shot, map, ~0ull >> 1, 1), (blocks > 1 ? 2 : 1) * map.bulk_stride);
+    // Of either rank, in either slot, the whole of it lies in that slot.
+    for (const unsigned slot : {0u, 1u})
+      for (const unsigned source : {0u, 1u}) {
+        EXPECT_LE(map.bulk_offset(slot, source) + map.bulk_stride, map.bulk + (slot + 1) * 2 * map.bulk_stride);
+        EXPECT_LE(map.one_shot_offset(slot, source) + map.one_shot_capacity(),
+                  map.bulk + (slot + 1) * 2 * map.bulk_stride);
+      }
+  }
+}
+
 TEST(selection, takes_from_buffers_only_where_all_ranks_can_read_and_nothing_else_is_wished_for) {
   parameters p;
   const selection able = selection::defaults(2, p, 0, true), unable = selection::defaults(2, p, 0, false);
