@@ -249,12 +249,15 @@ inline constexpr int bulk_batch = 4;
 template <int N, class S, class Call, class R, class From>
 XYL_FN void reduce_peers(S& s, const Call& c, const R& red, int first, int ranks, const unit16& own,
                          std::uint64_t staged, From from, typename R::accumulator (&acc)[2][R::per_word]) {
-  // Loaded for every rank, this one too, though what lies there is not used, and the first again for ranks that do
-  // not exist: a load under a condition would share its registers with `own`, and wait for that.
   unit16 data[N];
 #pragma unroll
-  for (int i = 0; i < N; ++i)
-    data[i] = s.load_peer16(at<const unit16>(c, c.rank, from(first + i < ranks ? first + i : first)) + staged);
+  for (int i = 0; i < N; ++i) {
+    const int p = first + i;
+    // Where the number of ranks is a constant this rank's region is loaded too, though what lies there is not used:
+    // a load under a condition would share its registers with `own`, and wait for that.
+    if (R::ranks != 0 || (p != c.rank && p < ranks))
+      data[i] = s.load_peer16(at<const unit16>(c, c.rank, from(p < ranks ? p : first)) + staged);
+  }
 #pragma unroll
   for (int i = 0; i < N; ++i)
     if (first + i < ranks) {
