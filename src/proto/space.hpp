@@ -110,15 +110,7 @@ XYL_FN bool last_out(S& s) {
     return s.last_out();
 }
 
-template <class S>
-XYL_FN void will_write(S& s, const void* there) {
-  if constexpr (requires { s.will_write(there); }) s.will_write(there);
-}
-template <class S>
-XYL_FN void will_read(S& s, const void* there) {
-  if constexpr (requires { s.will_read(there); }) s.will_read(there);
-}
-// The same of as many of those bytes' first lines as may be on their way together.
+// Hints, of as many of those bytes' first lines as may be on their way together.
 template <class S>
 XYL_FN void will_write_lines(S& s, const std::byte* there, std::uint64_t bytes) {
   if constexpr (requires { s.will_write(there); })

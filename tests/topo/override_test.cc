@@ -99,16 +99,6 @@ TEST(override, mistakes_are_said_and_change_nothing) {
          "line 6: pairs[2].to");
   expect("\n\n" + std::string(17, '['), "line 3: JSON nested deeper than 16");
   expect("{\"edges\": " + std::string(100'000, '['), "line 1: JSON nested deeper than 16");
-  // The line is that of the element that is wrong, wherever brackets, quotes and other lists are.
-  expect(R"({"groups": [{"name": "pairs\"[,", "total": 1,
-      "edges": [["GPU 4", "0000:82:00.0"], ["0000:82:00.0", "GPU 5"]]}],
-    "pairs":
-      [{"from": "GPU 0", "to": "GPU 1"}, {"from": "GPU 1",
-        "to": "GPU 0"},
-       {"from": "GPU 2", "to": "GPU 9"}]})",
-         "line 6: pairs[2].to");
-  expect("\n\n" + std::string(17, '['), "line 3: JSON nested deeper than 16");
-  expect("{\"edges\": " + std::string(100'000, '['), "line 1: JSON nested deeper than 16");
   EXPECT_EQ(apply_override_file("/does/not/exist", g).code(), xylSystemError);
 }
 
