@@ -14,6 +14,12 @@ namespace {
 // 64M.
 constexpr std::uint64_t staged_copy_bytes = 32 << 20;
 
+// Where lines of 128 bytes are measured to be the fastest way of an allreduce, by the number of ranks; a longer one
+// is cut where somebody wants it to go so all the same.
+constexpr std::uint64_t most_wide_bytes = 4 << 20, wide_per_block = 4 << 10;
+constexpr std::uint64_t wide_from(std::uint32_t ranks) { return ranks <= 2 ? 112 << 10 : 0; }
+constexpr std::uint64_t wide_up_to(std::uint32_t ranks) { return ranks <= 2 ? 2 << 20 : 0; }
+
 unsigned even_blocks(std::uint64_t bytes, std::uint64_t per_block, unsigned limit) {
   const std::uint64_t blocks = (bytes + per_block - 1) / per_block;
   // An even number of blocks makes even parts: 32 were faster than 33.
@@ -43,6 +49,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
     s.device.packet_bytes_per_block = packet;
     s.device.two_shot_packet_bytes_per_block = two_shot_packet;
     s.device.one_shot_bytes_per_block = one_shot;
+    s.device.wide_bytes_per_block = wide_per_block;
     s.device.other_bytes_per_block = 1;
   };
   s.host = thresholds(0, 0, 64 << 10, 256 << 10);
@@ -130,11 +137,34 @@ void selection::avoid_packets() {
     device.by_size[i].how = static_cast<std::uint64_t>(flagged(static_cast<algorithm>(device.by_size[i].how)));
 }
 
-algorithm selection::choose(const limits& of, std::uint64_t bytes) const {
+void selection::use_wide_packets(bool always) {
+  if (always) {
+    device.wide_from_bytes = 0;
+    device.wide_bytes = most_wide_bytes;
+  } else if (device.from == origin::defaults || device.from == origin::model) {
+    device.wide_from_bytes = wide_from(ranks);
+    device.wide_bytes = wide_up_to(ranks);
+  }
+}
+
+void selection::avoid_wide_packets() {
+  constexpr auto wide = static_cast<std::uint64_t>(algorithm::wide_packet);
+  if (forced == wide) forced = automatic;
+  for (std::uint32_t i = 0; i < device.ranges; ++i)
+    if (device.by_size[i].how == wide) device.by_size[i].how = static_cast<std::uint64_t>(algorithm::one_shot);
+}
+
+algorithm selection::choose(const limits& of, std::uint64_t bytes, bool all_reduces) const {
   if (ranks == 1) return algorithm::one_shot;  // a copy; the others need a peer
-  if (forced != automatic) return static_cast<algorithm>(forced);
+  const bool can_be_wide = all_reduces && &of != &host;
+  const auto possible = [&](std::uint64_t how) {
+    const auto wished = static_cast<algorithm>(how);
+    return wished == algorithm::wide_packet && !can_be_wide ? algorithm::one_shot : wished;
+  };
+  if (forced != automatic) return possible(forced);
+  if (can_be_wide && bytes > of.wide_from_bytes && bytes <= of.wide_bytes) return algorithm::wide_packet;
   for (std::uint32_t i = 0; i < of.ranges; ++i)
-    if (bytes <= of.by_size[i].up_to_bytes) return static_cast<algorithm>(of.by_size[i].how);
+    if (bytes <= of.by_size[i].up_to_bytes) return possible(of.by_size[i].how);
   if (bytes <= of.packet_bytes) return algorithm::packet;
   if (bytes <= of.two_shot_packet_bytes) return algorithm::two_shot_packet;
   if (bytes <= of.one_shot_bytes) return algorithm::one_shot;
@@ -161,7 +191,8 @@ bool selection::set_ranges(limits& of, std::span<const range> wanted, origin fro
 }
 
 std::vector<selection::range> selection::ranges_of(const limits& of) const {
-  std::vector<std::uint64_t> ends = {of.packet_bytes, of.two_shot_packet_bytes, of.one_shot_bytes, UINT64_MAX};
+  std::vector<std::uint64_t> ends = {of.packet_bytes, of.two_shot_packet_bytes, of.one_shot_bytes,
+                                     UINT64_MAX,      of.wide_from_bytes,       of.wide_bytes};
   for (std::uint32_t i = 0; i < of.ranges; ++i) ends.push_back(of.by_size[i].up_to_bytes);
   std::sort(ends.begin(), ends.end());
   std::vector<range> all;
@@ -203,6 +234,8 @@ unsigned selection::blocks_for(algorithm how, std::uint64_t bytes) const {
         return device.two_shot_packet_bytes_per_block;
       case algorithm::one_shot:
         return device.one_shot_bytes_per_block;
+      case algorithm::wide_packet:
+        return device.wide_bytes_per_block;
       default:
         return device.other_bytes_per_block;
     }
@@ -246,6 +279,9 @@ std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wan
       break;
     case algorithm::one_shot:
       held = all_reduces ? map.one_shot_capacity() : map.bulk_stride;
+      break;
+    case algorithm::wide_packet:
+      held = map.wide_packs() * wide_pack::units * 16;
       break;
     case algorithm::two_shot:
       held = map.bulk_stride / 2 * ranks;

@@ -237,6 +237,8 @@ memory_kind cuda_device_side::classify(const void* pointer) const {
 // What the protocol divides among its blocks: units of the message, or of a share of it.
 std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylDataType_t type,
                                                std::uint64_t count) const {
+  if (how.how == algorithm::wide_packet)  // in packs, two of which a warp holds
+    return (units_of(units_of(count, 16 * wide_pack::units / facts_of(type)->bytes), how.blocks) + 1) / 2 * 2;
   const std::uint64_t per_unit = (uses_packets(how.how) ? 8 : 16) / facts_of(type)->bytes;
   std::uint64_t units = units_of(count, per_unit);
   if (has_shares(how.how)) units = units_of(units, map_.ranks);
@@ -266,7 +268,7 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
     arguments.what.ring = how.ring;
     arguments.what.addend = static_cast<const std::byte*>(how.addend);
     return launch(k, how.blocks, shape_of(k, units, map_.ranks), arguments, stream,
-                  uses_packets(how.how) ? sync_.packet_overlap : sync_.flag_overlap);
+                  needs_no_flag(how.how) ? sync_.packet_overlap : sync_.flag_overlap);
   };
   XYL_TRY(with_capacity(k, with));
   return order_.after(stream);

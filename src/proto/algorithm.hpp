@@ -7,13 +7,20 @@
 
 namespace xyl {
 
-enum class algorithm : std::uint8_t { packet, one_shot, two_shot, ring, two_shot_packet };
-inline constexpr int algorithms = 5;
+enum class algorithm : std::uint8_t { packet, one_shot, two_shot, ring, two_shot_packet, wide_packet };
+inline constexpr int algorithms = 6;
 
+// Whether data and epoch travel together: in 8 bytes, or in lines of 128 (see wide_packet.hpp). Then nothing is
+// posted.
+constexpr bool needs_no_flag(algorithm a) {
+  return a == algorithm::packet || a == algorithm::two_shot_packet || a == algorithm::wide_packet;
+}
 // Whether messages travel as packets, in units of 8 bytes.
 constexpr bool uses_packets(algorithm a) { return a == algorithm::packet || a == algorithm::two_shot_packet; }
 // Whether a message is cut into a share for each rank.
-constexpr bool has_shares(algorithm a) { return a != algorithm::packet && a != algorithm::one_shot; }
+constexpr bool has_shares(algorithm a) {
+  return a == algorithm::two_shot || a == algorithm::ring || a == algorithm::two_shot_packet;
+}
 
 constexpr const char* name_of(algorithm a) {
   switch (a) {
@@ -27,6 +34,8 @@ constexpr const char* name_of(algorithm a) {
       return "ring";
     case algorithm::two_shot_packet:
       return "twoshotpacket";
+    case algorithm::wide_packet:
+      return "ll128";
   }
   return "?";
 }

@@ -31,7 +31,7 @@ template <class S>
 inline constexpr unsigned units_held = (wide_pack::units + S::pack_lanes - 1) / S::pack_lanes;
 
 // Packs that a lane has on the way at once, for so many ranks, where there are enough of them.
-XYL_FN constexpr int wide_batch(int ranks) { return ranks == 2 ? 4 : ranks == 4 ? 2 : 1; }
+XYL_FN constexpr int wide_batch(int ranks) { return ranks == 2 ? 2 : 1; }
 
 template <class S>
 using held_units = unit16[units_held<S>];
@@ -40,18 +40,18 @@ using held_units = unit16[units_held<S>];
 template <class S>
 struct pack_place {
   unsigned groups, group, member;
-  range mine;
-  std::uint64_t units;
+  std::uint32_t begin, end;  // a workspace has room for fewer than can be said in 32 bits
+  std::uint32_t units;
 
-  XYL_FN std::uint64_t pack(std::uint64_t first, int j) const {
+  XYL_FN std::uint32_t pack(std::uint32_t first, int j) const {
     return first + static_cast<unsigned>(j) * groups + group;
   }
-  XYL_FN bool has(std::uint64_t pack) const { return pack < mine.end; }
+  XYL_FN bool has(std::uint32_t pack) const { return pack < end; }
   // The i-th unit that this lane holds of a pack, of the message; has_unit() says whether there is one.
-  XYL_FN std::uint64_t unit(std::uint64_t pack, unsigned i) const {
+  XYL_FN std::uint32_t unit(std::uint32_t pack, unsigned i) const {
     return pack * wide_pack::units + member + i * S::pack_lanes;
   }
-  XYL_FN bool has_unit(std::uint64_t pack, unsigned i) const {
+  XYL_FN bool has_unit(std::uint32_t pack, unsigned i) const {
     return member + i * S::pack_lanes < wide_pack::units && unit(pack, i) < units && has(pack);
   }
 };
@@ -59,8 +59,13 @@ struct pack_place {
 template <class S, class Call, class R>
 XYL_FN pack_place<S> place_in_packs(const S& s, const Call& c, const R&) {
   const std::uint64_t units = units_of(c.count, 2 * R::per_word);
-  return {s.lanes() / S::pack_lanes, s.lane() / S::pack_lanes, s.lane() % S::pack_lanes,
-          part_of_block(s, units_of(units, wide_pack::units)), units};
+  const range mine = part_of_block(s, units_of(units, wide_pack::units));
+  return {s.lanes() / S::pack_lanes,
+          s.lane() / S::pack_lanes,
+          s.lane() % S::pack_lanes,
+          static_cast<std::uint32_t>(mine.begin),
+          static_cast<std::uint32_t>(mine.end),
+          static_cast<std::uint32_t>(units)};
 }
 
 XYL_FN std::uint64_t half_of(const unit16& u, int half) {
@@ -73,31 +78,31 @@ XYL_FN void set_half(unit16& u, int half, std::uint64_t word) {
 
 // This rank's own part of Batch packs; what does not exist is zero.
 template <bool Whole, int Batch, class S, class Call, class R>
-XYL_FN void load_packs(const Call& c, const R&, const pack_place<S>& at_packs, std::uint64_t first,
+XYL_FN void load_packs(const Call& c, const R&, const pack_place<S>& at_packs, std::uint32_t first,
                        held_units<S> (&own)[Batch]) {
   const bool aligned = is_aligned(c.input, 16);
 #pragma unroll
   for (int j = 0; j < Batch; ++j)
 #pragma unroll
     for (unsigned i = 0; i < units_held<S>; ++i) {
-      const std::uint64_t pack = at_packs.pack(first, j);
+      const std::uint32_t pack = at_packs.pack(first, j);
       own[j][i] = at_packs.has_unit(pack, i)
                       ? load_user<typename R::element, unit16, Whole>(
-                            c.input, at_packs.unit(pack, i) * (2 * R::per_word), c.count, aligned)
+                            c.input, at_packs.unit(pack, i) * std::uint64_t{2 * R::per_word}, c.count, aligned)
                       : unit16{};
     }
 }
 
 // Puts them into every peer's memory, each rank beginning with another peer.
 template <int Batch, class S, class Call, class R>
-XYL_FN void send_packs(S& s, const Call& c, const R&, const pack_place<S>& at_packs, std::uint64_t first,
+XYL_FN void send_packs(S& s, const Call& c, const R&, const pack_place<S>& at_packs, std::uint32_t first,
                        const held_units<S> (&own)[Batch]) {
   const int ranks = R::ranks ? R::ranks : c.ranks;
   constexpr int together = R::ranks ? R::ranks - 1 : packet_batch;
   const epoch_t e = s.epoch();
 #pragma unroll
   for (int j = 0; j < Batch; ++j) {
-    const std::uint64_t pack = at_packs.pack(first, j);
+    const std::uint32_t pack = at_packs.pack(first, j);
     const std::uint64_t to = c.map.wide_offset(c.map.slot(e), static_cast<unsigned>(c.rank), pack);
     for (int k = 1; k < ranks; k += together) {
       wide_pack* packs[together];
@@ -139,19 +144,19 @@ XYL_FN bool get_packs(S& s, const Call& c, bool with_headers, const wide_pack* c
 
 // The packs of N ranks from `peer` on, Batch of each; this rank's own, and what does not exist, stays as it is.
 template <int N, int Batch, class S, class Call>
-XYL_FN bool get_packs_of(S& s, const Call& c, const pack_place<S>& at_packs, bool with_headers, std::uint64_t first,
+XYL_FN bool get_packs_of(S& s, const Call& c, const pack_place<S>& at_packs, bool with_headers, std::uint32_t first,
                          int peer, int ranks, held_units<S> (&units)[Batch * N]) {
   const wide_pack* from[Batch * N];
 #pragma unroll
   for (int j = 0; j < Batch; ++j)
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const std::uint64_t pack = at_packs.pack(first, j);
+      const std::uint32_t pack = at_packs.pack(first, j);
       const int p = peer + i;
       from[j * N + i] =
           at_packs.has(pack) && p != c.rank && p < ranks
-              ? at<const wide_pack>(
-                    c, c.rank, c.map.wide_offset(c.map.slot(s.epoch()), static_cast<unsigned>(p), pack))
+              ? at<const wide_pack>(c, c.rank,
+                                    c.map.wide_offset(c.map.slot(s.epoch()), static_cast<unsigned>(p), pack))
               : nullptr;
     }
   return get_packs<Batch * N>(s, c, with_headers, from, units, waiting{peer, phase::packet, N});
@@ -190,7 +195,7 @@ XYL_FN void store_sum(const Call& c, const R& red, std::uint64_t u, bool aligned
 // One batch: waits for what the peers sent, adds and stores it.
 template <bool Whole, int Batch, class S, class Call, class R>
 XYL_FN bool reduce_packs(S& s, const Call& c, const R& red, const pack_place<S>& at_packs, bool with_headers,
-                         std::uint64_t first, const held_units<S> (&own)[Batch]) {
+                         std::uint32_t first, const held_units<S> (&own)[Batch]) {
   const int ranks = R::ranks ? R::ranks : c.ranks;
   const bool aligned = is_aligned(c.output, 16);
   if constexpr (R::ranks == 2) {
@@ -201,7 +206,7 @@ XYL_FN bool reduce_packs(S& s, const Call& c, const R& red, const pack_place<S>&
     for (int j = 0; j < Batch; ++j)
 #pragma unroll
       for (unsigned i = 0; i < units_held<S>; ++i) {
-        const std::uint64_t pack = at_packs.pack(first, j);
+        const std::uint32_t pack = at_packs.pack(first, j);
         if (!at_packs.has_unit(pack, i)) continue;
         typename R::accumulator acc[2][R::per_word];
         unit16 in_order[2] = {c.rank == 0 ? own[j][i] : theirs[j][i], c.rank == 0 ? theirs[j][i] : own[j][i]};
@@ -235,9 +240,8 @@ XYL_FN bool reduce_packs(S& s, const Call& c, const R& red, const pack_place<S>&
     for (int j = 0; j < Batch; ++j)
 #pragma unroll
       for (unsigned i = 0; i < units_held<S>; ++i) {
-        const std::uint64_t pack = at_packs.pack(first, j);
-        if (at_packs.has_unit(pack, i))
-          store_sum<Whole, S>(c, red, at_packs.unit(pack, i), aligned, acc[j][i]);
+        const std::uint32_t pack = at_packs.pack(first, j);
+        if (at_packs.has_unit(pack, i)) store_sum<Whole, S>(c, red, at_packs.unit(pack, i), aligned, acc[j][i]);
       }
   }
   return true;
@@ -245,14 +249,13 @@ XYL_FN bool reduce_packs(S& s, const Call& c, const R& red, const pack_place<S>&
 
 template <bool Whole, int Batch, class S, class Call, class R>
 XYL_FN bool wide_allreduce_block(S& s, const Call& c, const R& red, const pack_place<S>& at_packs) {
-  const std::uint64_t step = std::uint64_t{at_packs.groups} * Batch;
-  const range mine = at_packs.mine;
+  const std::uint32_t step = at_packs.groups * Batch;
   held_units<S> own[Batch];
-  load_packs<Whole, Batch>(c, red, at_packs, mine.begin, own);
+  load_packs<Whole, Batch>(c, red, at_packs, at_packs.begin, own);
   put_headers(s, c);
-  send_packs<Batch>(s, c, red, at_packs, mine.begin, own);
+  send_packs<Batch>(s, c, red, at_packs, at_packs.begin, own);
 #pragma unroll 1
-  for (std::uint64_t first = mine.begin + step; first < mine.end; first += step) {
+  for (std::uint32_t first = at_packs.begin + step; first < at_packs.end; first += step) {
     held_units<S> more[Batch];
     load_packs<Whole, Batch>(c, red, at_packs, first, more);
     send_packs<Batch>(s, c, red, at_packs, first, more);
@@ -264,9 +267,9 @@ XYL_FN bool wide_allreduce_block(S& s, const Call& c, const R& red, const pack_p
   if (!join(s)) return false;
   bool with_headers = packs_bring_headers(s, c);
   if (!with_headers && !s.all(check_headers(s, c))) return false;
-  if (!reduce_packs<Whole, Batch>(s, c, red, at_packs, with_headers, mine.begin, own)) return false;
+  if (!reduce_packs<Whole, Batch>(s, c, red, at_packs, with_headers, at_packs.begin, own)) return false;
 #pragma unroll 1
-  for (std::uint64_t first = mine.begin + step; first < mine.end; first += step) {
+  for (std::uint32_t first = at_packs.begin + step; first < at_packs.end; first += step) {
     load_packs<Whole, Batch>(c, red, at_packs, first, own);
     if (!reduce_packs<Whole, Batch>(s, c, red, at_packs, false, first, own)) return false;
   }
@@ -276,9 +279,9 @@ XYL_FN bool wide_allreduce_block(S& s, const Call& c, const R& red, const pack_p
 template <bool Whole, class S, class Call, class R>
 XYL_FN bool wide_allreduce_of(S& s, const Call& c, const R& red) {
   const pack_place<S> at_packs = place_in_packs(s, c, red);
-  // Where each group of lanes has one pack at most, it does not poll for more.
-  if constexpr (wide_batch(R::ranks) > 1)
-    if (at_packs.mine.size() > at_packs.groups)
+  // Where each group of lanes has one pack at most, it does not poll for more. What is not whole takes registers.
+  if constexpr (Whole && wide_batch(R::ranks) > 1)
+    if (at_packs.end - at_packs.begin > at_packs.groups)
       return wide_allreduce_block<Whole, wide_batch(R::ranks)>(s, c, red, at_packs);
   return wide_allreduce_block<Whole, 1>(s, c, red, at_packs);
 }
