@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Kernels of the protocol of 128-byte lines; instantiated per type by kernels/wide_packet_*.cu.
+// Kernels of the protocols of 128-byte lines; instantiated per type by kernels/wide_packet_*.cu.
 #pragma once
 
 #include "kernels/all_reduce.cuh"
 #include "kernels/cuda_space_wide.cuh"
-#include "proto/wide_packet.hpp"
+#include "proto/two_shot_wide_packet.hpp"
 
 namespace xyl {
 
@@ -21,9 +21,16 @@ struct wide_packet_protocol {
   }
 };
 
+struct two_shot_wide_protocol : wide_packet_protocol {
+  template <class S, class Call, class R>
+  static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
+    two_shot_wide_allreduce(s, c, red);
+  }
+};
+
 template <class T>
-kernel_family wide_packet_kernels() {
-  return family_of<wide_packet_protocol, T>();
+wide_packet_families wide_packet_kernels() {
+  return {family_of<wide_packet_protocol, T>(), family_of<two_shot_wide_protocol, T>()};
 }
 
 }  // namespace xyl

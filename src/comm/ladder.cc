@@ -32,7 +32,7 @@ std::uint64_t crossing(std::uint64_t low, double a_low, double b_low, std::uint6
 ladder::ladder(bool deterministic, bool packets, bool wide_packets) {
   for (int a = 0; a < algorithms; ++a) {
     const auto how = static_cast<algorithm>(a);
-    if ((!packets && uses_packets(how)) || (!wide_packets && how == algorithm::wide_packet)) continue;
+    if ((!packets && uses_packets(how)) || (!wide_packets && uses_wide_packets(how))) continue;
     if (!deterministic || topo::in_rank_order(*topo::method_of(how))) contenders_.push_back(how);
   }
   left_ = contenders_;

@@ -20,6 +20,11 @@ constexpr std::uint64_t most_wide_bytes = 4 << 20, wide_per_block = 4 << 10;
 constexpr std::uint64_t wide_from(std::uint32_t ranks) { return ranks <= 2 ? 112 << 10 : 0; }
 constexpr std::uint64_t wide_up_to(std::uint32_t ranks) { return ranks <= 2 ? 2 << 20 : 0; }
 
+algorithm without_wide_packets(algorithm how) {
+  if (how == algorithm::wide_packet) return algorithm::one_shot;
+  return how == algorithm::two_shot_wide ? algorithm::two_shot : how;
+}
+
 unsigned even_blocks(std::uint64_t bytes, std::uint64_t per_block, unsigned limit) {
   const std::uint64_t blocks = (bytes + per_block - 1) / per_block;
   // An even number of blocks makes even parts: 32 were faster than 33.
@@ -148,10 +153,10 @@ void selection::use_wide_packets(bool always) {
 }
 
 void selection::avoid_wide_packets() {
-  constexpr auto wide = static_cast<std::uint64_t>(algorithm::wide_packet);
-  if (forced == wide) forced = automatic;
+  if (uses_wide_packets(static_cast<algorithm>(forced))) forced = automatic;
   for (std::uint32_t i = 0; i < device.ranges; ++i)
-    if (device.by_size[i].how == wide) device.by_size[i].how = static_cast<std::uint64_t>(algorithm::one_shot);
+    device.by_size[i].how =
+        static_cast<std::uint64_t>(without_wide_packets(static_cast<algorithm>(device.by_size[i].how)));
 }
 
 algorithm selection::choose(const limits& of, std::uint64_t bytes, bool all_reduces) const {
@@ -159,7 +164,7 @@ algorithm selection::choose(const limits& of, std::uint64_t bytes, bool all_redu
   const bool can_be_wide = all_reduces && &of != &host;
   const auto possible = [&](std::uint64_t how) {
     const auto wished = static_cast<algorithm>(how);
-    return wished == algorithm::wide_packet && !can_be_wide ? algorithm::one_shot : wished;
+    return can_be_wide ? wished : without_wide_packets(wished);
   };
   if (forced != automatic) return possible(forced);
   if (can_be_wide && bytes > of.wide_from_bytes && bytes <= of.wide_bytes) return algorithm::wide_packet;
@@ -235,6 +240,7 @@ unsigned selection::blocks_for(algorithm how, std::uint64_t bytes) const {
       case algorithm::one_shot:
         return device.one_shot_bytes_per_block;
       case algorithm::wide_packet:
+      case algorithm::two_shot_wide:
         return device.wide_bytes_per_block;
       default:
         return device.other_bytes_per_block;
@@ -286,6 +292,9 @@ std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wan
     case algorithm::two_shot:
       held = map.bulk_stride / 2 * ranks;
       break;  // a region holds a scattered and a gathered share
+    case algorithm::two_shot_wide:
+      held = map.wide_packs() / 2 * ranks * wide_pack::units * 16;
+      break;  // likewise
     case algorithm::two_shot_packet:
       held = map.packet_capacity() / 16 * 8 * ranks;
       break;  // likewise

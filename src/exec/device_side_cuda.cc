@@ -237,11 +237,14 @@ memory_kind cuda_device_side::classify(const void* pointer) const {
 // What the protocol divides among its blocks: units of the message, or of a share of it.
 std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylDataType_t type,
                                                std::uint64_t count) const {
-  if (how.how == algorithm::wide_packet)  // in packs, two of which a warp holds
-    return (units_of(units_of(count, 16 * wide_pack::units / facts_of(type)->bytes), how.blocks) + 1) / 2 * 2;
-  const std::uint64_t per_unit = (uses_packets(how.how) ? 8 : 16) / facts_of(type)->bytes;
+  const bool in_packs = uses_wide_packets(how.how);
+  const std::uint64_t per_unit = (in_packs                ? 16 * wide_pack::units
+                                  : uses_packets(how.how) ? 8
+                                                          : 16) /
+                                 facts_of(type)->bytes;
   std::uint64_t units = units_of(count, per_unit);
   if (has_shares(how.how)) units = units_of(units, map_.ranks);
+  if (in_packs) return (units_of(units, how.blocks) + 1) / 2 * 2;  // a warp holds two
   // Blocks begin at multiples of 128 bytes, so that no two of them touch the same line.
   return (units_of(units, how.blocks) + 7) / 8 * 8;
 }

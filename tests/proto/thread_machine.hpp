@@ -44,7 +44,7 @@ struct machine_plan {
   epoch_t last_epoch = epoch_zero;
   std::uint64_t seed = 1;
   std::chrono::nanoseconds deadline = std::chrono::seconds(60);
-  std::uint64_t packet_bytes_per_rank = 2048, bulk_bytes_per_rank = 4096, wide_bytes_per_rank = 4096;
+  std::uint64_t packet_bytes_per_rank = 2048, bulk_bytes_per_rank = 4096, wide_bytes_per_rank = 2048;
   std::uint64_t spread = 0;    // see layout::place()
   int absent_rank = -1;        // does not come to a run that is not complete
   std::vector<int> ring = {};  // ranks in the order of the ring; empty: rank order

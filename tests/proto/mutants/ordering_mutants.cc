@@ -40,6 +40,7 @@ int run(protocol how, std::uint64_t seed) {
   plan.lanes = 2;
   plan.seed = seed;
   plan.deadline = std::chrono::seconds(10);
+  plan.wide_bytes_per_rank = 4096;  // for the longest of three ranks
   thread_machine<faulty_space<Fault>, faulty_call<Fault>, float_sum_only> machine(plan);
   const bool good = machine.run(calls_for(how, seed));
   if constexpr (Fault == ordering_fault::none) {
@@ -197,7 +198,7 @@ bool applies(std::string_view fault, std::string_view how) {
     if ((is_staged || has_root) && fault == "no_departure") return false;
     return fault != "no_credit" && (is_staged || fault != "early_reuse");
   }
-  const bool has_lines = how == name_of(protocol::wide_packet);
+  const bool has_lines = how == name_of(protocol::wide_packet) || how == name_of(protocol::two_shot_wide);
   if (fault == "line_in_pieces") return has_lines;
   if (has_lines) return fault == "none" || fault == "no_departure" || fault == "early_reuse";
   if (fault == "relaxed_last_out") return false;
@@ -270,7 +271,7 @@ int run_named(std::string_view fault, std::string_view how_name, std::uint64_t s
 // FAULT PROTOCOL, a pair on each line.
 void list() {
   for (const std::string_view fault : fault_names) {
-    for (const std::string_view how : {"one_shot", "two_shot", "ring", "wide_packet"})
+    for (const std::string_view how : {"one_shot", "two_shot", "ring", "wide_packet", "two_shot_wide"})
       if (applies(fault, how)) std::printf("%s %s\n", fault.data(), how.data());
     for (const form f : mutated_forms)
       if (const std::string_view how = form_names[static_cast<int>(f)]; applies(fault, how))
