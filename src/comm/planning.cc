@@ -194,7 +194,7 @@ result make_choice(const planning_input& in, planned& out) {
                                             name_of(*in.wishes.forced_algorithm)));
       choice.avoid_wide_packets();
     } else {
-      choice.use_wide_packets(in.wishes.forced_sync == sync_path::wide_packet);
+      choice.use_wide_packets(in.wishes.forced_sync == sync_path::wide_packet, on_one_gpu(in.devices));
     }
   }
   out.agreed.choice = choice;

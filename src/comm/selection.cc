@@ -14,11 +14,20 @@ namespace {
 // 64M.
 constexpr std::uint64_t staged_copy_bytes = 32 << 20;
 
-// Where lines of 128 bytes are measured to be the fastest way of an allreduce, by the number of ranks; a longer one
-// is cut where somebody wants it to go so all the same.
-constexpr std::uint64_t most_wide_bytes = 4 << 20, wide_per_block = 4 << 10;
-constexpr std::uint64_t wide_from(std::uint32_t ranks) { return ranks <= 2 ? 112 << 10 : 0; }
-constexpr std::uint64_t wide_up_to(std::uint32_t ranks) { return ranks <= 2 ? 2 << 20 : 0; }
+// Where somebody wants every allreduce in lines of 128 bytes; a longer one is cut.
+constexpr std::uint64_t most_wide_bytes = 4 << 20, wide_bytes_per_block = 4 << 10;
+
+// Where they are measured to be the fastest way. Packets / lines / one-shot between two GPUs with NVLink: 16K 2.3 /
+// 2.3 / 4.2 us, 64K 2.6 / 2.4 / 4.4, 256K 3.8 / 3.0 / 5.0, 512K 6.1 / 3.8 / 5.9, 1M - / 6.1 / 7.7, 2M - / 9.9 / 11,
+// 4M - / 19 / 18; on one GPU 128K 2.2 / 2.3, 256K 3.1 / 2.4, 1M - / 4.9, where two-shot takes 5.0. Among four ranks
+// of one GPU, one-shot packets or two-shot ones were as fast or faster (64K 3.2, lines 3.8; 256K 4.5 and 6.3).
+struct wide_range {
+  std::uint64_t from_bytes, up_to_bytes;
+};
+constexpr wide_range wide_range_of(std::uint32_t ranks, bool on_one_gpu) {
+  if (ranks != 2) return {0, 0};
+  return on_one_gpu ? wide_range{144 << 10, 1 << 20} : wide_range{16 << 10, 2 << 20};
+}
 
 algorithm without_wide_packets(algorithm how) {
   if (how == algorithm::wide_packet) return algorithm::one_shot;
@@ -54,7 +63,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
     s.device.packet_bytes_per_block = packet;
     s.device.two_shot_packet_bytes_per_block = two_shot_packet;
     s.device.one_shot_bytes_per_block = one_shot;
-    s.device.wide_bytes_per_block = wide_per_block;
+    s.device.wide_bytes_per_block = wide_bytes_per_block;
     s.device.other_bytes_per_block = 1;
   };
   s.host = thresholds(0, 0, 64 << 10, 256 << 10);
@@ -142,13 +151,14 @@ void selection::avoid_packets() {
     device.by_size[i].how = static_cast<std::uint64_t>(flagged(static_cast<algorithm>(device.by_size[i].how)));
 }
 
-void selection::use_wide_packets(bool always) {
+void selection::use_wide_packets(bool always, bool on_one_gpu) {
   if (always) {
     device.wide_from_bytes = 0;
     device.wide_bytes = most_wide_bytes;
   } else if (device.from == origin::defaults || device.from == origin::model) {
-    device.wide_from_bytes = wide_from(ranks);
-    device.wide_bytes = wide_up_to(ranks);
+    const wide_range best = wide_range_of(ranks, on_one_gpu);
+    device.wide_from_bytes = best.from_bytes;
+    device.wide_bytes = best.up_to_bytes;
   }
 }
 

@@ -93,7 +93,7 @@ struct selection {
 
   // Lets allreduces on devices use lines of 128 bytes, where measurements or (always) somebody's wish says so; or
   // sees to it that nothing does.
-  void use_wide_packets(bool always);
+  void use_wide_packets(bool always, bool on_one_gpu);
   void avoid_wide_packets();
 
   // all_reduces: only an allreduce, and not the fused one, goes in lines of 128 bytes.

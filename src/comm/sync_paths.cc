@@ -253,9 +253,9 @@ sync_decision decide(const sync_facts& facts, const sync_wishes& wishes, const s
     if (!d.choice.packets)
       d.dropped.push_back(format_text("ll: a trip takes %.1f us, one of %s only %.1f",
                                       trip(trials, sync_path::packet), name_of(plain), trip(trials, plain)));
+    // For longer messages than a trip has, where sizes choose.
     const path_trials& wide = trials.of(sync_path::wide_packet);
-    d.choice.wide_packets =
-        wide.works() && trip(trials, sync_path::wide_packet) <= not_slower * trip(trials, plain);
+    d.choice.wide_packets = wide.works() && trip(trials, sync_path::wide_packet) <= slow * trip(trials, plain);
     if (wide.works() && !d.choice.wide_packets)
       d.dropped.push_back(format_text("ll128: a trip takes %.1f us, one of %s only %.1f",
                                       trip(trials, sync_path::wide_packet), name_of(plain), trip(trials, plain)));

@@ -77,7 +77,7 @@ TEST_F(planning, how_devices_synchronise_is_in_the_table_and_in_the_description)
 }
 
 TEST_F(planning, lines_of_128_bytes_are_used_where_their_path_is_and_nowhere_else) {
-  made_ranks ranks(topo::test::one_switch(2), {0, 0});
+  made_ranks ranks(topo::test::one_switch(2), {0, 1});
   sync_decision sync;
   const auto decide = [&](bool is_wish = false) {
     ranks.wishes.forced_algorithm.reset();

@@ -88,7 +88,7 @@ TEST(sync_paths, a_good_machine_uses_packets_plain_flags_and_overlap) {
   EXPECT_DOUBLE_EQ(row(d, "ll").trip_us, 1.1) << "of the slowest rank";
   EXPECT_TRUE(row(d, "ll128").is_chosen);
   sync_trials slow = good();
-  set(slow, sync_path::wide_packet, of_two(passed(3500), passed(900)));
+  set(slow, sync_path::wide_packet, of_two(passed(8500), passed(900)));
   EXPECT_FALSE(decide(facts_of(2), {}, slow).choice.wide_packets);
   EXPECT_TRUE(has(row(decide(facts_of(2), {}, slow), "ll128").chosen, "slower"));
   EXPECT_FALSE(decide(facts_of(2), {}, slow).dropped.empty());
