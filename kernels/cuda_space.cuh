@@ -227,7 +227,7 @@ class cuda_space {
   __device__ __forceinline__ unit16 load_peer16(const unit16* from) const { return machine::load_unit(from); }
   __device__ __forceinline__ void store16(unit16* to, unit16 data) { machine::store_unit(to, data); }
 
- private:
+ protected:
   static constexpr unsigned polls_per_look = 128;
 
   struct patience {
@@ -245,6 +245,7 @@ class cuda_space {
     return *reinterpret_cast<control_block*>(given_.what.own);
   }
 
+ private:
   template <int N, bool Header>
   __device__ __forceinline__ bool poll(const line* const (&lines)[N], std::uint32_t packet,
                                        std::uint64_t (&data)[N], waiting w, int source, std::uint64_t fingerprint) {
@@ -288,6 +289,7 @@ class cuda_space {
     }
   }
 
+ protected:
   // Zero if both halves of a line carry that epoch.
   static __device__ __forceinline__ std::uint32_t is_other(const std::uint64_t (&word)[2], std::uint32_t packet) {
     return (static_cast<std::uint32_t>(word[0] >> 32) ^ packet) |
@@ -302,6 +304,7 @@ class cuda_space {
     return p.since == faults::over;
   }
 
+ private:
   const kernel_arguments<Capacity>& given_;
   std::uint64_t word_ = 0;      // the turn word as this lane read it
   std::uint64_t poisoned_ = 0;  // the same for this rank's poison

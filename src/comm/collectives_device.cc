@@ -37,7 +37,7 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   const bool scatters = r.what == collective::reduce_scatter;
   if (r.what != collective::reduce && !op.scale && copy_engines_move(r, bytes))
     return collect_by_copies(r, bytes, record);
-  algorithm how = selection_.choose(selection_.device, bytes);
+  algorithm how = selection_.choose(selection_.device, bytes, r.what == collective::all_reduce);
   // A ring is for everybody's result; a block for each rank is two-shot's first half.
   if (r.what != collective::all_reduce) how = selection::without_ring(how);
   if (scatters && how == algorithm::two_shot) how = algorithm::one_shot;
@@ -113,7 +113,7 @@ result communicator::move_device(const request& r) {
   if (const auto form = pull_form_for(record, bytes)) return pull_on_device(*form, r, record);
   if (copy_engines_move(r, bytes)) return collect_by_copies(r, bytes, record);
   device_move how{move_form::direct, 1, movement_of(r, bytes)};
-  const algorithm like = selection::without_ring(selection_.choose(selection_.device, bytes));
+  const algorithm like = selection::without_ring(selection_.choose(selection_.device, bytes, false));
   std::uint64_t room = map.bulk_stride;
   if (uses_packets(like) || r.what == collective::barrier) {
     how.form = move_form::packet;

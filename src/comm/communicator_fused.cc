@@ -73,7 +73,7 @@ fused_form communicator::fused_form_for(const fused_request& r, const selection:
   if (ranks_ == 1) return fused_form::one_shot;
   if (r.work.residual_sharded) return fused_form::two_shot;
   const std::uint64_t bytes = r.work.tokens * r.work.hidden * r.element_bytes;
-  const algorithm how = selection_.choose(limits, bytes);
+  const algorithm how = selection_.choose(limits, bytes, false);
   // What rows cost is not what the same bytes cost; but who wishes for something else has it.
   const bool is_wished = selection_.forced != selection::automatic || limits.from == selection::origin::variable;
   if (&limits == &selection_.host || is_wished || !uses_packets(how)) return form_of(how);
