@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "comm/transfer_shape.hpp"
 #include "exec/dispatch.hpp"
 #include "proto/copied.hpp"
 
@@ -17,8 +18,6 @@ namespace {
 // Where all ranks share one GPU, or meet in host memory, a piece that all get is written once and read from there:
 // as many reads as when it is pushed, but fewer writes.
 constexpr std::uint64_t pull_bytes = 64 << 10;
-// Bytes of a message between two ranks that make one more block worth while.
-constexpr std::uint64_t transfer_bytes_per_block = 8 << 10;
 
 // Elements of whole units in so many bytes, at least one unit.
 std::uint64_t elements_in(std::uint64_t bytes, unsigned element_bytes) {
@@ -162,10 +161,11 @@ result communicator::pull_on_device(pull_form form, const request& r, const call
   return {};
 }
 
-// Several launches if they must: one launch has one transfer of a peer and direction, and no more than fit. All
-// ranks put the same ones into the same launch, whatever order they were asked for in: the n-th of its pair and
-// direction into the n-th round, and in a round those whose receiver comes k ranks after the sender, for k in
-// order.
+// Several launches if they must: one launch has one transfer of a peer and direction, and no more blocks than run
+// together. All ranks bring theirs into one order: the n-th of its pair and direction into the n-th round, and in a
+// round those whose receiver comes k ranks after the sender, for k in order. Where that is cut into launches is
+// each rank's own affair: of the transfers that are not done, both ends of the first are in launches that can run,
+// since all before it, in that order, are done.
 result communicator::transfer_device(std::span<const request> all) {
   if (waits_->out_of_service()) return explain(record_of(all[0], 0, true));
   struct placed {
@@ -182,32 +182,42 @@ result communicator::transfer_device(std::span<const request> all) {
   std::stable_sort(order.begin(), order.end(), [](const placed& a, const placed& b) {
     return a.round != b.round ? a.round < b.round : a.distance < b.distance;
   });
-  // Both ends must use as many blocks; both know the size. A send and a receive for each peer fit together.
-  const auto most = std::clamp<unsigned>(selection_.max_blocks / (2 * static_cast<unsigned>(ranks_)), 1,
-                                         device_->map().pair_blocks);
-  // Distances in one launch: each is a send and a receive.
-  const int distances =
-      std::max(1, std::min<int>(device_side::most_transfers / 2, static_cast<int>(selection_.max_blocks) / 2));
-  std::size_t next = 0;
-  while (next < order.size()) {
-    const int round = order[next].round, group = (order[next].distance - 1) / distances;
-    std::vector<transfer> together;
-    unsigned blocks = 0;
-    const call_record record = record_of(*order[next].what, 0, true);
-    const xylStream_t stream = order[next].what->stream;
-    for (; next < order.size() && order[next].round == round && (order[next].distance - 1) / distances == group;
-         ++next) {
-      const request& r = *order[next].what;
+  // A send and a receive of one distance belong together: with one block for both, one would wait behind the other
+  // on all ranks.
+  const unsigned most = std::max(selection_.max_blocks, 2u);
+  std::vector<transfer> together;
+  unsigned blocks = 0;
+  const auto launch = [&](const request& any) -> result {
+    XYL_TRY(device_->run_transfers(together, blocks, record_of(any, 0, true), any.stream));
+    together.clear();
+    blocks = 0;
+    return {};
+  };
+  for (std::size_t i = 0; i < order.size();) {
+    // Those of one round and distance, which are two at most.
+    std::size_t end = i;
+    std::vector<transfer> next;
+    unsigned wanted = 0;
+    for (; end < order.size() && order[end].round == order[i].round && order[end].distance == order[i].distance;
+         ++end) {
+      const request& r = *order[end].what;
       transfer t = transfer_of(r, record_of(r, 0, true));
-      const std::uint64_t wanted = (t.bytes + transfer_bytes_per_block - 1) / transfer_bytes_per_block;
-      t.blocks = static_cast<std::uint16_t>(std::clamp<std::uint64_t>(wanted, 1, most));
+      const transfer_shape shape = shape_of_transfer(t.bytes, device_->map(), selection_.max_blocks);
+      t.blocks = shape.blocks;
+      t.slot_bytes = shape.slot_bytes;
+      wanted += t.blocks;
+      next.push_back(t);
+    }
+    const bool fits = blocks + wanted <= most && together.size() + next.size() <= device_side::most_transfers;
+    if (!together.empty() && (!fits || order[i].round != order[i - 1].round)) XYL_TRY(launch(*order[i - 1].what));
+    for (transfer& t : next) {
       t.first_block = static_cast<std::uint16_t>(blocks);
       blocks += t.blocks;
       together.push_back(t);
     }
-    XYL_TRY(device_->run_transfers(together, blocks, record, stream));
+    i = end;
   }
-  return {};
+  return launch(*order.back().what);
 }
 
 }  // namespace xyl
