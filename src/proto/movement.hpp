@@ -121,8 +121,8 @@ XYL_FN void push_piece(S& s, const Call& c, const std::byte* piece, std::uint64_
 }
 
 // Copies units of a piece that lies at workspace offset `from` of rank `owner` to user memory, and, where
-// forward(k) says so, to workspace offset `to` of rank + k.
-template <class S, class Call, class Forward>
+// forward(k) says so, to workspace offset `to` of rank + k. BatchesRest: false where registers are short.
+template <bool BatchesRest = true, class S, class Call, class Forward>
 XYL_FN void deliver_and_forward(S& s, const Call& c, std::byte* piece, std::uint64_t bytes, unsigned grain,
                                 range units, std::uint64_t from, int owner, std::uint64_t to, Forward forward) {
   if constexpr (copying_space<S>) {
@@ -147,7 +147,7 @@ XYL_FN void deliver_and_forward(S& s, const Call& c, std::byte* piece, std::uint
 #pragma unroll
       for (int i = 0; i < move_unroll; ++i) s.store16(reinterpret_cast<unit16*>(piece) + (u + i * lanes), data[i]);
     }
-    if (u < whole) {
+    if (BatchesRest && u < whole) {
       unit16 data[move_unroll];
       load_rest<true>(s, staged - units.begin, u, whole, lanes, data);
       for (int k = 1; k < c.ranks; ++k)
@@ -164,10 +164,10 @@ XYL_FN void deliver_and_forward(S& s, const Call& c, std::byte* piece, std::uint
   }
 }
 
-template <class S, class Call>
+template <bool BatchesRest = true, class S, class Call>
 XYL_FN void deliver_piece(S& s, const Call& c, std::byte* piece, std::uint64_t bytes, unsigned grain, range units,
                           std::uint64_t from, int owner) {
-  deliver_and_forward(s, c, piece, bytes, grain, units, from, owner, 0, [](int) { return false; });
+  deliver_and_forward<BatchesRest>(s, c, piece, bytes, grain, units, from, owner, 0, [](int) { return false; });
 }
 
 // Copies units of a piece inside this rank's own memory; nothing to do in place.
