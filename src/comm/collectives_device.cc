@@ -16,7 +16,8 @@ namespace xyl {
 namespace {
 
 // Where all ranks share one GPU, or meet in host memory, a piece that all get is written once and read from there:
-// as many reads as when it is pushed, but fewer writes.
+// as many reads as when it is pushed, but fewer writes, which more than two ranks of one GPU gain by at any size
+// that packets are not for.
 constexpr std::uint64_t pull_bytes = 64 << 10;
 
 // Elements of whole units in so many bytes, at least one unit.
@@ -114,13 +115,16 @@ result communicator::move_device(const request& r) {
   device_move how{move_form::direct, 1, movement_of(r, bytes)};
   const algorithm like = selection::without_ring(selection_.choose(selection_.device, bytes));
   std::uint64_t room = map.bulk_stride;
-  if (uses_packets(like) || r.what == collective::barrier) {
+  // What two-shot packets are for is shares: here every packet goes to every peer.
+  if (like == algorithm::packet || r.what == collective::barrier ||
+      selection_.forced == static_cast<std::uint32_t>(algorithm::two_shot_packet)) {
     how.form = move_form::packet;
     room = map.packet_capacity();
-  } else if (selection_.forced == selection::automatic && (on_one_gpu_ || is_staged_) && bytes >= pull_bytes &&
-             how.what.input_stride == 0 && how.what.to == movement::everyone) {
+  } else if (selection_.forced == selection::automatic && (on_one_gpu_ || is_staged_) &&
+             (bytes >= pull_bytes || (on_one_gpu_ && ranks_ > 2)) && how.what.input_stride == 0 &&
+             how.what.to == movement::everyone) {
     how.form = move_form::pull;
-  } else if (r.what == collective::broadcast && like == algorithm::two_shot && ranks_ > 2) {
+  } else if (r.what == collective::broadcast && has_shares(like) && ranks_ > 2) {
     how.form = move_form::spread;
     room = map.bulk_stride * static_cast<unsigned>(ranks_ - 1);
   }
