@@ -39,7 +39,9 @@ __global__ void __launch_bounds__(transfer_lanes, 2)
   for (int i = 0; i < given.count; ++i) {
     const unsigned block = blockIdx.x - given.all[i].first_block;
     if (block < given.all[i].blocks) {
-      if (given.all[i].is_long())
+      if (given.all[i].peer == given.what.rank)
+        copy_to_self(space, given.all[i], block);
+      else if (given.all[i].is_long())
         run_long_transfer(space, given.what, given.all[i], block);
       else
         run_transfer(space, given.what, given.all[i], block);

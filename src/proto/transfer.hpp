@@ -208,6 +208,14 @@ class transfer_part {
   std::uint64_t number_;      // of the next one
 };
 
+// What a rank has for itself goes straight to its place; this block's part of it.
+template <class S>
+XYL_FN void copy_to_self(S& s, const transfer& t, unsigned block) {
+  const unsigned in_grain = grain_of(t.from, 0), out_grain = grain_of(t.to, 0);
+  copy_piece(s, t.to, t.from, t.bytes, in_grain < out_grain ? in_grain : out_grain,
+             part_of(units_of(t.bytes, 16), t.blocks, block));
+}
+
 // The transfer that this block of a launch belongs to, from its beginning to its end.
 template <class S, class Call>
 XYL_FN bool run_transfer(S& s, const Call& c, const transfer& t, unsigned block) {
