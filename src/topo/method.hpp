@@ -27,15 +27,17 @@ enum class method : std::uint8_t {
   tree,              // reduce up, broadcast down, pipelined
   hierarchical,      // inside islands, across them by rail, inside again
   copy_engine_ring,  // a ring whose copies leave the multiprocessors free
+  single_copy,       // hosts: from the sender's buffer, through the kernel
 };
-inline constexpr int methods = 8;
+inline constexpr int methods = 9;
 
 // push: the owner of the data writes it; pull: who needs it reads.
 enum class direction : std::uint8_t { push, pull };
 
 constexpr const char* name_of(method m) {
-  constexpr std::array<const char*, methods> names = {"packet",        "oneshot", "twoshot",      "ring",
-                                                      "twoshotpacket", "tree",    "hierarchical", "copyenginering"};
+  constexpr std::array<const char*, methods> names = {"packet",       "oneshot",        "twoshot",
+                                                      "ring",         "twoshotpacket",  "tree",
+                                                      "hierarchical", "copyenginering", "singlecopy"};
   return static_cast<std::size_t>(m) < names.size() ? names[static_cast<std::size_t>(m)] : "?";
 }
 
