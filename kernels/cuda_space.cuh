@@ -130,8 +130,49 @@ class cuda_space {
     return poll<N, false>(lines, packet, data, w, -1, 0);
   }
 
-  // The same, and the last line is the header of rank `source` (null: none): what does not carry the fingerprint is
-  // refused as soon as it is seen, since the packets may never come then.
+  // The lines of N ranks, which lie `stride` bytes apart, but for that of rank `skip`, whose data stays as it is.
+  // It is loaded like the others, as loads under a condition would be (see poll()), from where nobody writes. Less
+  // code than get_all(), and what is needed once in many polls stands apart: where several processes share a device
+  // a small call is about as long as its instructions take to be fetched.
+  template <int N>
+  __device__ __forceinline__ bool get_row(const line* first, std::uint64_t stride, int skip, std::uint32_t packet,
+                                          std::uint64_t (&data)[N], waiting w) {
+    const auto at = [&](int i) {
+      return reinterpret_cast<const line*>(reinterpret_cast<const std::byte*>(first) + i * stride);
+    };
+    patience p;
+    for (;;) {
+      std::uint64_t word[N][2];
+#pragma unroll
+      for (int i = 0; i < N; ++i) machine::load_line(at(i), word[i]);
+      std::uint32_t different = 0;
+#pragma unroll
+      for (int i = 0; i < N; ++i) different |= i == skip ? 0 : is_other(word[i], packet);
+      if (different == 0) [[likely]] {
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          if (i != skip) data[i] = (word[i][0] & 0xffffffffu) | word[i][1] << 32;
+        return true;
+      }
+      if (++p.polls % polls_per_look != 0) [[likely]]
+        continue;
+      int lacks = 0;
+      std::uint64_t seen = 0;
+#pragma unroll 1
+      for (int i = N - 1; i >= 0; --i) {
+        std::uint64_t again[2];
+        machine::load_line(at(i), again);
+        if (i == skip || is_other(again, packet) == 0) continue;
+        lacks = i;
+        seen = again[1] >> 32;
+      }
+      p.since = faults::look(p.since, w.of_line(lacks), packet, seen);
+      if (p.since == faults::over) return false;
+    }
+  }
+
+  // As get_all(), and the last line is the header of rank `source` (null: none): what does not carry the
+  // fingerprint is refused as soon as it is seen, since the packets may never come then.
   template <int N>
   __device__ __forceinline__ bool get_all_and_header(const line* const (&lines)[N], std::uint32_t packet,
                                                      std::uint64_t (&data)[N], waiting w, int source,

@@ -98,12 +98,17 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   // Lines that another processor has just written come slowly through the kernel (between 2 ranks 64 KB of a
   // broadcast took 12.0 us, staged 4.0), others fast (2.9 us, staged 3.9). From 1 MB on an allgather takes as long
   // either way, and one-way transfers from 8 MB on; then fewer meetings of the ranks are better, above all where
-  // they share processors.
-  s.single_copy_bytes = s.one_way_single_copy_bytes = UINT64_MAX;
+  // they share processors. Staging whose two copies one core makes loses sooner, also with lines just written: an
+  // alltoall of 128K pieces takes 16.6 us, through the kernel 15.3, of 512K 100 and 70; 256K sent and received at
+  // the same time 28.9 and 25.7, 2M 352 and 249 (and 256K sent one way 17.9 and 20.3, which no rank can tell).
+  s.single_copy_bytes = s.personal_single_copy_bytes = s.one_way_single_copy_bytes = s.pair_single_copy_bytes =
+      UINT64_MAX;
   if (ranks > 1 && can_read && !p.forced_algorithm && p.single_copy != single_copy_use::never) {
     const bool always = p.single_copy == single_copy_use::always;
     s.single_copy_bytes = always ? 64 << 10 : 1 << 20;
+    s.personal_single_copy_bytes = always ? 64 << 10 : 128 << 10;
     s.one_way_single_copy_bytes = always ? 64 << 10 : 8 << 20;
+    s.pair_single_copy_bytes = always ? 64 << 10 : 256 << 10;
   }
   s.one_way_bytes = ranks > 1 && !p.forced_algorithm ? most_one_way_bytes : 0;
   // Measured with rows of 14 KB, several ranks on one GPU: a second launch costs 2.4 us and more, but the first is

@@ -259,6 +259,8 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   if (how.blocks == 0 || how.blocks > map_.blocks || how.blocks > turn::most_blocks)
     return error(xylInternalError, "a launch of %u blocks in a workspace for %u", how.blocks, map_.blocks);
+  if (how.addend && (how.how == algorithm::packet || how.how == algorithm::ring))
+    return error(xylInternalError, "%s adds nothing to its sums", name_of(how.how));
 
   const device_scope scope(device_);
   XYL_TRY(scope.status());

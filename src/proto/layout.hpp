@@ -197,7 +197,7 @@ struct layout {
   std::uint64_t wide_stride = 0;    // bytes of one (slot, source) region of packs; 0: there are none
   std::uint64_t wide = 0;           // offset of those regions
   std::uint64_t bulk = 0;           // offset of the bulk regions
-  std::uint32_t pair_blocks = 0;    // the most blocks of one message of a pair
+  std::uint32_t pair_blocks = 0;    // the most blocks of a message of a pair that goes through its rings
   std::uint32_t pair_slots = 0;     // of each block's ring
   std::uint64_t pair_chunk = 0;     // bytes of data in such a slot; whole units
   std::uint64_t counters = 0;       // offset of the pairs' counters
@@ -215,8 +215,8 @@ struct layout {
   static constexpr std::uint32_t most_pair_blocks(std::uint32_t blocks) {
     return blocks < 64 ? (blocks < 16 ? blocks : 16) : blocks / 4;
   }
-  // As many chunks are on their way together.
-  static constexpr unsigned copy_slots = 4;
+  // As many chunks are on their way together, of copy engines and of each block of a long message.
+  static constexpr unsigned copy_slots = 4, long_slots = 4;
 
   // packet_bytes and bulk_bytes: budgets of one slot, shared by all sources. message_bytes: the same of all pairs'
   // rings. copy_bytes: of all that copy engines write. wide_bytes: of one slot of packs.
@@ -234,7 +234,7 @@ struct layout {
     const std::uint64_t ring = message_bytes / ranks / l.pair_blocks / pair_slots / 128 * 128;
     l.pair_chunk = ring < 2 * header_bytes ? header_bytes : ring - header_bytes;
     l.counters = sizeof(control_block) + sizeof(flag) * flags(ranks, blocks);
-    l.packets = round_up(l.counters + 2 * sizeof(std::uint64_t) * ranks * l.pair_blocks, 128);
+    l.packets = round_up(l.counters + 2 * sizeof(std::uint64_t) * ranks * blocks, 128);
     l.wide = round_up(l.packets + 2 * ranks * l.packet_stride, 4096);
     l.wide_stride = wide_bytes / ranks / sizeof(wide_pack) * sizeof(wide_pack);
     l.bulk = round_up(l.wide + 2 * ranks * l.wide_stride, 4096);
@@ -307,10 +307,23 @@ struct layout {
   }
   // The number of the last chunk that this rank's block has sent to a peer, or got from it; the owner's alone.
   XYL_FN constexpr std::uint64_t sent_offset(unsigned peer, unsigned block) const {
-    return counters + sizeof(std::uint64_t) * (static_cast<std::uint64_t>(peer) * pair_blocks + block);
+    return counters + sizeof(std::uint64_t) * (static_cast<std::uint64_t>(peer) * blocks + block);
   }
   XYL_FN constexpr std::uint64_t received_offset(unsigned peer, unsigned block) const {
     return sent_offset(ranks + peer, block);
+  }
+  // Of a long message (see long_transfer.hpp): the header of a block that has no ring, beside its flag, and the
+  // room for its k-th chunk, in the region of the sender.
+  XYL_FN constexpr std::uint64_t long_header_offset(unsigned source, unsigned block) const {
+    return flag_offset(flag_family::message, source, block) + sizeof(flag) / 2;
+  }
+  XYL_FN constexpr std::uint64_t long_slot_offset(unsigned slot, unsigned source, unsigned block, std::uint64_t k,
+                                                  std::uint64_t slot_bytes) const {
+    return bulk_offset(slot, source) + (std::uint64_t{block} * long_slots + k % long_slots) * slot_bytes;
+  }
+  // The most that such a chunk may have where so many blocks share the region; whole lines.
+  constexpr std::uint64_t long_slot_room(unsigned of_blocks) const {
+    return bulk_stride / (std::uint64_t{of_blocks} * long_slots) / 128 * 128;
   }
   // The header of a chunk in the receiver's workspace; data lies header_bytes behind it, or, if tiny, inside.
   XYL_FN constexpr std::uint64_t message_offset(unsigned source, unsigned block, std::uint64_t number) const {

@@ -29,16 +29,17 @@ enum class method : std::uint8_t {
   copy_engine_ring,  // a ring whose copies leave the multiprocessors free
   wide_packet,       // data and epoch in lines of 128 bytes; not planned with, since links have to prove it
   two_shot_wide,     // two-shot in such lines
+  single_copy,       // hosts: from the sender's buffer, through the kernel
 };
-inline constexpr int methods = 10;
+inline constexpr int methods = 11;
 
 // push: the owner of the data writes it; pull: who needs it reads.
 enum class direction : std::uint8_t { push, pull };
 
 constexpr const char* name_of(method m) {
   constexpr std::array<const char*, methods> names = {
-      "packet", "oneshot",      "twoshot",        "ring",  "twoshotpacket",
-      "tree",   "hierarchical", "copyenginering", "ll128", "twoshotll128"};
+      "packet",       "oneshot",        "twoshot", "ring",         "twoshotpacket", "tree",
+      "hierarchical", "copyenginering", "ll128",   "twoshotll128", "singlecopy"};
   return static_cast<std::size_t>(m) < names.size() ? names[static_cast<std::size_t>(m)] : "?";
 }
 

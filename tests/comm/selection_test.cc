@@ -71,6 +71,11 @@ TEST(selection, takes_from_buffers_only_where_all_ranks_can_read_and_nothing_els
   const selection able = selection::defaults(2, p, 0, true), unable = selection::defaults(2, p, 0, false);
   EXPECT_LE(able.single_copy_bytes, able.one_way_single_copy_bytes);
   EXPECT_LT(able.one_way_single_copy_bytes, UINT64_MAX);
+  // Where a core makes both copies of staging, less pays.
+  EXPECT_LE(able.personal_single_copy_bytes, able.single_copy_bytes);
+  EXPECT_LE(able.pair_single_copy_bytes, able.one_way_single_copy_bytes);
+  EXPECT_EQ(unable.personal_single_copy_bytes, UINT64_MAX);
+  EXPECT_EQ(unable.pair_single_copy_bytes, UINT64_MAX);
   EXPECT_EQ(unable.one_way_single_copy_bytes, UINT64_MAX);
   EXPECT_EQ(unable.single_copy_bytes, UINT64_MAX);
   EXPECT_NE(able.hash(), unable.hash());
