@@ -6,8 +6,9 @@
 namespace xyl {
 namespace {
 
-constexpr algorithm every_algorithm[] = {algorithm::packet, algorithm::one_shot, algorithm::two_shot,
-                                         algorithm::ring, algorithm::two_shot_packet};
+constexpr algorithm every_algorithm[] = {
+    algorithm::packet,          algorithm::one_shot,    algorithm::two_shot,     algorithm::ring,
+    algorithm::two_shot_packet, algorithm::wide_packet, algorithm::two_shot_wide};
 
 // What a chunk needs of the workspace, from the protocols' own addressing.
 std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes) {
@@ -21,6 +22,11 @@ std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes
       return 2 * share * 16;  // of a bulk region
     case algorithm::two_shot_packet:
       return 2 * (((bytes + 7) / 8 + map.ranks - 1) / map.ranks) * sizeof(line) + map.header_bytes;
+    case algorithm::wide_packet:
+      return (units + wide_pack::units - 1) / wide_pack::units * sizeof(wide_pack);
+    case algorithm::two_shot_wide:
+      return 2 * (((units + wide_pack::units - 1) / wide_pack::units + map.ranks - 1) / map.ranks) *
+             sizeof(wide_pack);
     case algorithm::ring:
       return (2 * map.ranks - 2) * share * 16;  // of all bulk regions of a slot
   }
@@ -33,10 +39,12 @@ TEST(selection, chunks_fit_the_workspace_for_any_number_of_ranks) {
          {std::uint64_t{4096} * ranks, std::uint64_t{256} << 10 << (ranks / 64), std::uint64_t{16} << 20})
       for (algorithm how : every_algorithm)
         for (unsigned element : {1u, 2u, 4u, 8u}) {
-          const layout map = layout::make(ranks, 1, std::max<std::uint64_t>(budget / 16, 64 * ranks), budget);
+          const layout map = layout::make(ranks, 1, std::max<std::uint64_t>(budget / 16, 64 * ranks), budget, 0, 4,
+                                          0, std::max<std::uint64_t>(budget / 8, 256 * ranks));
           const std::uint64_t elements = chunk_elements(how, map, ~0ull >> 1, element);
           ASSERT_GT(elements, 0u);
           const std::uint64_t room = uses_packets(how)        ? map.packet_stride
+                                     : uses_wide_packets(how) ? map.wide_packs() * sizeof(wide_pack)
                                      : how == algorithm::ring ? map.bulk_stride * ranks
                                                               : map.bulk_stride;
           ASSERT_LE(bytes_needed(how, map, elements * element), room) << name_of(how) << " ranks " << ranks;
