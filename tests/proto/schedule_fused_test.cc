@@ -12,6 +12,9 @@ namespace {
 
 using bf16_rows = fused_kind<portable_codec<bfloat16>, portable_quantiser, 0>;
 
+constexpr fused_form all_forms[] = {fused_form::packet,   fused_form::two_shot_packet, fused_form::one_shot,
+                                    fused_form::two_shot, fused_form::one_shot_pull,   fused_form::two_shot_pull};
+
 // Rows of one unit, or of two packets.
 class small_space : public schedule_space {
  public:
@@ -36,6 +39,7 @@ schedule_explorer::outcome explore(int ranks, unsigned lanes, fused_form form, c
   for (int r = 0; r < ranks; ++r) fresh.emplace_back(f, r, ranks);
   data = fresh;
   std::vector<char> good(static_cast<unsigned>(ranks));
+  const fused_inputs inputs = inputs_of(data);
   const auto body = [&](schedule_space& of_world, int r) {
     const auto mine = static_cast<unsigned>(r);
     Space s(of_world, w.at(r));
@@ -49,7 +53,9 @@ schedule_explorer::outcome explore(int ranks, unsigned lanes, fused_form form, c
       const bool one = form == fused_form::packet            ? fused_packet<bf16_rows>(s, c, work)
                        : form == fused_form::two_shot_packet ? fused_two_shot_packet<bf16_rows>(s, c, work)
                        : form == fused_form::one_shot        ? fused_one_shot<bf16_rows>(s, c, work)
-                                                             : fused_two_shot<bf16_rows>(s, c, work);
+                       : form == fused_form::two_shot        ? fused_two_shot<bf16_rows>(s, c, work)
+                       : form == fused_form::one_shot_pull   ? fused_one_shot_pull<bf16_rows>(s, c, work, inputs)
+                                                             : fused_two_shot_pull<bf16_rows>(s, c, work, inputs);
       good[mine] = one && good[mine];
     }
   };
@@ -79,8 +85,7 @@ fused_case case_of(fused_pattern pattern, std::uint64_t tokens) {
 }
 
 TEST(schedule_fused, every_form) {
-  for (const fused_form form :
-       {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot})
+  for (const fused_form form : all_forms)
     for (const fused_pattern pattern : {fused_pattern::all_reduce, fused_pattern::norm}) {
       const fused_case f = case_of(pattern, uses_shares(form) ? 2 : 1);
       // A third call comes back to the first one's slot.
@@ -92,8 +97,7 @@ TEST(schedule_fused, every_form) {
 }
 
 TEST(schedule_fused, two_lanes) {
-  for (const fused_form form :
-       {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
+  for (const fused_form form : all_forms) {
     const fused_case f = case_of(fused_pattern::norm, uses_shares(form) ? 2 : 1);
     const auto found = explore<small_space>(2, 2, form, f, 1);
     EXPECT_EQ(found.failure, "") << static_cast<int>(form);
