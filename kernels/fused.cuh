@@ -84,7 +84,7 @@ fused_family fused_kernels() {
   family.any = fused_handle_of<Form, T, 0>();
   if constexpr (!std::is_same_v<T, float>) {
     family.fixed = {fused_handle_of<Form, T, 2>(), fused_handle_of<Form, T, 4>(), fused_handle_of<Form, T, 8>()};
-    if constexpr (Form != fused_form::two_shot)
+    if constexpr (Form != fused_form::two_shot && Form != fused_form::two_shot_pull)
       family.plain = {fused_handle_of<Form, T, 2, false>(), fused_handle_of<Form, T, 4, false>(),
                       fused_handle_of<Form, T, 8, false>()};
   }

@@ -41,7 +41,7 @@ XYL_FN bool fused_pull_block(S& s, const Call& c, const fused_work& w, const Inp
   const int ranks = F::ranks ? F::ranks : c.ranks;
   const row_team t = row_team::of(s, w, w.hidden / E);
   const std::uint64_t row_bytes = std::uint64_t{w.hidden} * F::element_bytes;
-  const std::uint64_t wire_bytes = w.wire_row_bytes(F::element_bytes);
+  const std::uint64_t wire_bytes = F::quantises ? w.wire_row_bytes(F::element_bytes) : row_bytes;
   // Row k of this launch, of rank p's share if there are shares; false if there is none.
   const auto find = [&](int p, unsigned k, std::uint64_t& token) {
     token = (Shares ? static_cast<unsigned>(p) * w.share : 0) + w.first + k;
@@ -69,7 +69,7 @@ XYL_FN bool fused_pull_block(S& s, const Call& c, const fused_work& w, const Inp
 #pragma unroll 1
     for (unsigned k = t.index; k < w.rows; k += t.teams) {
       if (!find(p, k, token)) continue;
-      if (Shares && !is_own && w.wire == fused_wire::quantised) {
+      if (F::quantises && Shares && !is_own && w.wire == fused_wire::quantised) {
         if (good) deliver_quantised<E>(s, c, w, t, epilogue, token, gathered(p, k));
         continue;
       }
