@@ -10,12 +10,23 @@
 
 namespace xyl {
 
-// Protocol: a struct with a static run(space, call, reduction) and lanes(ranks), the most lanes of a block: as many
-// as leave room for the registers, two blocks to a multiprocessor, on every generation. Ranks: 0 for any.
+// Protocol: a struct with a static run(space, call, reduction), perhaps a space<Capacity> of its own, and
+// lanes(ranks), the most lanes of a block: as many as leave room for the registers, two blocks to a multiprocessor,
+// on every generation. Ranks: 0 for any.
+template <class Protocol, int Ranks>
+struct space_of {
+  using type = cuda_space<argument_capacity(Ranks)>;
+};
+template <class Protocol, int Ranks>
+requires requires { typename Protocol::template space<2>; }
+struct space_of<Protocol, Ranks> {
+  using type = typename Protocol::template space<argument_capacity(Ranks)>;
+};
+
 template <class Protocol, class T, int Ranks>
 __global__ void __launch_bounds__(Protocol::lanes(Ranks), 2)
     all_reduce_kernel(const __grid_constant__ kernel_arguments<argument_capacity(Ranks)> given) {
-  cuda_space space(given);
+  typename space_of<Protocol, Ranks>::type space(given);
   if constexpr (Ranks == 0) {
     Protocol::run(space, given.what, any_reduction<T>(given.what.record, given.what.ranks));
   } else {
@@ -31,10 +42,18 @@ constexpr bool is_grouped(int ranks) {
     return false;
 }
 
+template <class Protocol>
+constexpr unsigned lanes_of_unit() {
+  if constexpr (requires { Protocol::lanes_of_unit; })
+    return Protocol::lanes_of_unit;
+  else
+    return 1;
+}
+
 template <class Protocol, class T, int Ranks>
 kernel handle_of() {
   return {reinterpret_cast<const void*>(all_reduce_kernel<Protocol, T, Ranks>), Protocol::lanes(Ranks),
-          argument_capacity(Ranks), is_grouped<Protocol>(Ranks)};  // namespace xyl
+          argument_capacity(Ranks), is_grouped<Protocol>(Ranks), lanes_of_unit<Protocol>()};
 }
 
 template <class Protocol, class T, bool Fixed = has_fixed_ranks<T>>

@@ -130,8 +130,49 @@ class cuda_space {
     return poll<N, false>(lines, packet, data, w, -1, 0);
   }
 
-  // The same, and the last line is the header of rank `source` (null: none): what does not carry the fingerprint is
-  // refused as soon as it is seen, since the packets may never come then.
+  // The lines of N ranks, which lie `stride` bytes apart, but for that of rank `skip`, whose data stays as it is.
+  // It is loaded like the others, as loads under a condition would be (see poll()), from where nobody writes. Less
+  // code than get_all(), and what is needed once in many polls stands apart: where several processes share a device
+  // a small call is about as long as its instructions take to be fetched.
+  template <int N>
+  __device__ __forceinline__ bool get_row(const line* first, std::uint64_t stride, int skip, std::uint32_t packet,
+                                          std::uint64_t (&data)[N], waiting w) {
+    const auto at = [&](int i) {
+      return reinterpret_cast<const line*>(reinterpret_cast<const std::byte*>(first) + i * stride);
+    };
+    patience p;
+    for (;;) {
+      std::uint64_t word[N][2];
+#pragma unroll
+      for (int i = 0; i < N; ++i) machine::load_line(at(i), word[i]);
+      std::uint32_t different = 0;
+#pragma unroll
+      for (int i = 0; i < N; ++i) different |= i == skip ? 0 : is_other(word[i], packet);
+      if (different == 0) [[likely]] {
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          if (i != skip) data[i] = (word[i][0] & 0xffffffffu) | word[i][1] << 32;
+        return true;
+      }
+      if (++p.polls % polls_per_look != 0) [[likely]]
+        continue;
+      int lacks = 0;
+      std::uint64_t seen = 0;
+#pragma unroll 1
+      for (int i = N - 1; i >= 0; --i) {
+        std::uint64_t again[2];
+        machine::load_line(at(i), again);
+        if (i == skip || is_other(again, packet) == 0) continue;
+        lacks = i;
+        seen = again[1] >> 32;
+      }
+      p.since = faults::look(p.since, w.of_line(lacks), packet, seen);
+      if (p.since == faults::over) return false;
+    }
+  }
+
+  // As get_all(), and the last line is the header of rank `source` (null: none): what does not carry the
+  // fingerprint is refused as soon as it is seen, since the packets may never come then.
   template <int N>
   __device__ __forceinline__ bool get_all_and_header(const line* const (&lines)[N], std::uint32_t packet,
                                                      std::uint64_t (&data)[N], waiting w, int source,
@@ -186,7 +227,7 @@ class cuda_space {
   __device__ __forceinline__ unit16 load_peer16(const unit16* from) const { return machine::load_unit(from); }
   __device__ __forceinline__ void store16(unit16* to, unit16 data) { machine::store_unit(to, data); }
 
- private:
+ protected:
   static constexpr unsigned polls_per_look = 128;
 
   struct patience {
@@ -204,6 +245,7 @@ class cuda_space {
     return *reinterpret_cast<control_block*>(given_.what.own);
   }
 
+ private:
   template <int N, bool Header>
   __device__ __forceinline__ bool poll(const line* const (&lines)[N], std::uint32_t packet,
                                        std::uint64_t (&data)[N], waiting w, int source, std::uint64_t fingerprint) {
@@ -247,6 +289,7 @@ class cuda_space {
     }
   }
 
+ protected:
   // Zero if both halves of a line carry that epoch.
   static __device__ __forceinline__ std::uint32_t is_other(const std::uint64_t (&word)[2], std::uint32_t packet) {
     return (static_cast<std::uint32_t>(word[0] >> 32) ^ packet) |
@@ -261,6 +304,7 @@ class cuda_space {
     return p.since == faults::over;
   }
 
+ private:
   const kernel_arguments<Capacity>& given_;
   std::uint64_t word_ = 0;      // the turn word as this lane read it
   std::uint64_t poisoned_ = 0;  // the same for this rank's poison

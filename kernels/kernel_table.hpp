@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Which kernels exist, by type and algorithm, as handles for the CUDA runtime. Compiles with any compiler. The
-// functions packet_kernels and flagged_kernels are instantiated in kernels/*.cu, one file for each type and family.
+// functions packet_kernels, wide_packet_kernels and flagged_kernels are instantiated in kernels/*.cu, one file for
+// each type and family.
 #pragma once
 
 #include <array>
@@ -18,6 +19,7 @@ struct kernel {
   unsigned most_lanes = 0;         // threads of a block
   int capacity = 0;                // of its kernel_arguments
   bool is_grouped = false;         // its lanes form groups, see proto/grouped_packet.hpp
+  unsigned lanes_of_unit = 1;      // that hold one together, and see to headers besides, see proto/wide_packet.hpp
 };
 
 // One protocol for one type. `fixed` are the sums for 2, 4 and 8 ranks, null where they do not exist.
@@ -36,6 +38,12 @@ struct packet_families {
 };
 template <class T>
 packet_families packet_kernels();
+
+struct wide_packet_families {
+  kernel_family one_shot, two_shot;
+};
+template <class T>
+wide_packet_families wide_packet_kernels();
 
 struct flagged_families {
   kernel_family one_shot, two_shot, ring;

@@ -6,11 +6,12 @@
 #include "kernels/collective_table.hpp"
 #include "kernels/cuda_space.cuh"
 #include "proto/exchange_packet.hpp"
+#include "proto/long_transfer.hpp"
 
 namespace xyl {
 namespace {
 
-constexpr unsigned move_lanes = 384, spread_lanes = 256;
+constexpr unsigned move_lanes = 384, spread_lanes = 256, transfer_lanes = 448;
 // The lines of all peers are in flight together.
 constexpr unsigned packet_lanes(int ranks) { return ranks == 2 || ranks == 4 ? 384 : 256; }
 
@@ -32,12 +33,18 @@ __global__ void __launch_bounds__(spread_lanes, 2)
   spread_broadcast(space, given.what, given.how);
 }
 
-__global__ void __launch_bounds__(move_lanes, 2) transfer_kernel(const __grid_constant__ transfer_arguments given) {
+__global__ void __launch_bounds__(transfer_lanes, 2)
+    transfer_kernel(const __grid_constant__ transfer_arguments given) {
   cuda_space space(given);
   for (int i = 0; i < given.count; ++i) {
     const unsigned block = blockIdx.x - given.all[i].first_block;
     if (block < given.all[i].blocks) {
-      run_transfer(space, given.what, given.all[i], block);
+      if (given.all[i].peer == given.what.rank)
+        copy_to_self(space, given.all[i], block);
+      else if (given.all[i].is_long())
+        run_long_transfer(space, given.what, given.all[i], block);
+      else
+        run_transfer(space, given.what, given.all[i], block);
       return;
     }
   }
@@ -58,7 +65,7 @@ move_kernels movement_kernels() {
   return {{packet_handle<0>(), packet_handle<2>(), packet_handle<4>(), packet_handle<8>()},
           handle_of(exchange_kernel),
           handle_of(spread_broadcast_kernel, spread_lanes),
-          handle_of(transfer_kernel)};
+          handle_of(transfer_kernel, transfer_lanes)};
 }
 
 }  // namespace xyl

@@ -65,7 +65,8 @@ done
 good 2 allreduce -b 8 -e 64K -f 64 -n 20 --compare
 grep -q 'ratio' "$folder/out.txt"
 # shellcheck disable=SC2086
-good 2 gather -r 1 -b 8 -e 1K -f 128 --compare $brief
+good 2 gather -r 1 -b 8 -e 1K -f 128 --compare --rewrite $brief
+grep -q 'written anew' "$folder/out.txt" || fail "--rewrite: $(cat "$folder/out.txt")"
 [ "$(grep -c '^ .*N/A' "$folder/out.txt")" = 0 ] || fail "MPI was not measured: $(cat "$folder/out.txt")"
 
 # Both forms of a decode step, and every pattern of a fused call.

@@ -32,6 +32,9 @@ for file in "$folder"/*.xml; do
   ./xylem-topo --file "$file" --advise >/dev/null
 done
 
+# Without GPUs, or with this machine's.
+./xylem-topo --plan 64K | grep -q '^\*' || fail "no winner on this machine"
+
 asus=$(echo "$folder"/asus*.hwloc2.xml)
 ./xylem-topo --file "$folder"/dual-genoa*.hwloc2.xml | tail -n 1 | grep -q '^Found: Slow cards' || fail "what is wrong is not named"
 # Plans, of a machine and of a cluster.

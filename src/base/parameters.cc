@@ -44,7 +44,8 @@ bool store_seconds(std::string_view text, std::int64_t least_ns, std::int64_t& o
 
 // auto leaves the choice to the library; the rest are the names of proto/algorithm.hpp in its order.
 bool store_algorithm(std::string_view text, parameters& out) {
-  constexpr const char* names[] = {"auto", "packet", "oneshot", "twoshot", "ring", "twoshotpacket"};
+  constexpr const char* names[] = {"auto", "packet",        "oneshot", "twoshot",
+                                   "ring", "twoshotpacket", "ll128",   "twoshotll128"};
   const std::optional<int> at = position(text, names);
   if (!at) return false;
   if (*at == 0)
@@ -133,7 +134,8 @@ constexpr parameter_info table[] = {
        out.timeout_warning_ns = ns;
        return true;
      }},
-    {"XYLEM_ALGO", "choice", "auto", "", "auto, packet, oneshot, twoshot, ring or twoshotpacket",
+    {"XYLEM_ALGO", "choice", "auto", "",
+     "auto, packet, oneshot, twoshot, ring, twoshotpacket, ll128 or twoshotll128",
      "The algorithm of every allreduce, and of other collectives where they have it, instead of a choice by "
      "message size.",
      store_algorithm},
@@ -179,10 +181,8 @@ constexpr parameter_info table[] = {
     {"XYLEM_SYNC", "choice", "auto", "",
      "auto, list, or ll, ll128, flag, flag-gpu or fence, each also with +pdl behind",
      "How ranks on devices synchronise, instead of the path that is best by its self-test: ll uses packets where "
-     "they "
-     "are the choice for a size, a flag's name never; without +pdl launches do not overlap. list prints the table "
-     "of "
-     "paths and chooses as auto does.",
+     "they are the choice for a size, ll128 lines of 128 bytes for every allreduce up to 4 MB, a flag's name "
+     "neither; without +pdl launches do not overlap. list prints the table of paths and chooses as auto does.",
      store_sync},
     {"XYLEM_DETERMINISTIC", "switch", "0", "", "0 or 1",
      "1 allows only algorithms that add in rank order, so that results do not depend on message size or machine.",
@@ -198,7 +198,7 @@ constexpr parameter_info table[] = {
     {"XYLEM_SINGLE_COPY", "choice", "auto", "", "auto, always or never",
      "Which messages in host memory are read straight from the other process's buffer, where the system lets every "
      "rank do that; always: from 64 KB on, which is faster for data that was not written since it was last sent; "
-     "auto: only so long ones that it does not matter.",
+     "auto: from where it is faster for data just written, too.",
      [](std::string_view text, parameters& out) {
        return store_choice(text, std::array{"auto", "always", "never"},
                            [&](int at) { out.single_copy = static_cast<single_copy_use>(at); });
@@ -317,11 +317,12 @@ result read_parameters(const char* const* environment, parameters& out) {
   constexpr auto ring = static_cast<algorithm>(3);
   if (read.deterministic && read.forced_algorithm == ring)
     add_problem(
-        "XYLEM_ALGO is \"ring\", which XYLEM_DETERMINISTIC=1 rules out; allowed: auto, packet, oneshot, twoshot or "
-        "twoshotpacket");
+        "XYLEM_ALGO is \"ring\", which XYLEM_DETERMINISTIC=1 rules out; allowed: auto, packet, oneshot, twoshot, "
+        "twoshotpacket, ll128 or twoshotll128");
   // See proto/sync_path.hpp and proto/algorithm.hpp.
   constexpr auto first_flag = static_cast<sync_path>(2);
-  constexpr algorithm packets[] = {static_cast<algorithm>(0), static_cast<algorithm>(4)};
+  constexpr algorithm packets[] = {static_cast<algorithm>(0), static_cast<algorithm>(4), static_cast<algorithm>(5),
+                                   static_cast<algorithm>(6)};
   if (read.forced_sync && *read.forced_sync >= first_flag && read.forced_algorithm &&
       std::find(std::begin(packets), std::end(packets), *read.forced_algorithm) != std::end(packets))
     add_problem("XYLEM_ALGO asks for packets, and XYLEM_SYNC for flags; unset one, or let XYLEM_SYNC be ll");

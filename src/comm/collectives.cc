@@ -150,9 +150,11 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
           good = host_packet_function(how == algorithm::two_shot_packet, t, o)(*space_, c, op.divisor);
           break;
         case algorithm::one_shot:
+        case algorithm::wide_packet:  // never chosen for host memory
           good = one_shot_allreduce(*space_, c, ranged);
           break;
         case algorithm::two_shot:
+        case algorithm::two_shot_wide:
           good = two_shot_allreduce(*space_, c, ranged);
           break;
         case algorithm::ring:
@@ -186,8 +188,10 @@ result communicator::move_host(const request& r) {
     return go_one_way([&] { return one_way_move(*space_, c, m); });
   }
   const bool one_way = m.from != movement::everyone || m.to != movement::everyone;
-  if (m.bytes >= (one_way ? selection_.one_way_single_copy_bytes : selection_.single_copy_bytes))
-    return move_host_directly(r, m);
+  const std::uint64_t single_copy_bytes = one_way                            ? selection_.one_way_single_copy_bytes
+                                          : r.what == collective::all_to_all ? selection_.personal_single_copy_bytes
+                                                                             : selection_.single_copy_bytes;
+  if (m.bytes >= single_copy_bytes) return move_host_directly(r, m);
   const bool uses_packets = selection_.forced == static_cast<std::uint32_t>(algorithm::packet);
   const bool spreads = selection_.forced == static_cast<std::uint32_t>(algorithm::two_shot) && ranks_ > 1 &&
                        r.what == collective::broadcast;
@@ -254,7 +258,7 @@ result communicator::move_host_directly(const request& r, movement m) {
 
 transfer communicator::host_transfer_of(const request& r, const call_record& record) const {
   transfer t = transfer_of(r, record);
-  t.offered = t.bytes >= selection_.one_way_single_copy_bytes;
+  t.offered = t.bytes >= selection_.pair_single_copy_bytes;
   return t;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "comm/transfer_shape.hpp"
 #include "exec/dispatch.hpp"
 #include "proto/copied.hpp"
 
@@ -15,10 +16,24 @@ namespace xyl {
 namespace {
 
 // Where all ranks share one GPU, or meet in host memory, a piece that all get is written once and read from there:
-// as many reads as when it is pushed, but fewer writes.
+// as many reads as when it is pushed, but fewer writes, which more than two ranks of one GPU gain by at any size
+// that packets are not for.
 constexpr std::uint64_t pull_bytes = 64 << 10;
-// Bytes of a message between two ranks that make one more block worth while.
-constexpr std::uint64_t transfer_bytes_per_block = 8 << 10;
+
+// Between two devices such a broadcast is a message: its chunks come and are copied at the same time. Measured: 64M
+// took 251 us in the other way, while a message each way takes 222.
+constexpr std::uint64_t message_bytes = 16 << 20;
+
+// The largest piece that packets are best for, measured in graphs, packets / one flag a block, in us. Two ranks,
+// one GPU each: 128K 4.0 / 5.5, 512K 7.0 / 6.7, broadcast 256K 4.1 / 5.2, 1M 11.6 / 7.5. Four ranks of one GPU:
+// 64K 6.6 / 8.8, 256K 9.9 / 10, broadcast 64K 5.7 / 6.6, 256K 7.9 / 7.4. Eight: alltoall 32K 13.8 / 13.9, 128K 36 /
+// 17, allgather 8K 9.7 / 11.5, 32K 13.4 / 12, broadcast 4K 8.3 / 8.2, 16K 11 / 8.5.
+constexpr std::uint64_t most_packet_bytes(int ranks, collective what) {
+  if (ranks <= 2) return 320 << 10;
+  const bool is_for_all = what == collective::broadcast, is_of_all = what == collective::all_gather;
+  if (ranks <= 4) return is_for_all ? 96 << 10 : 160 << 10;
+  return is_for_all ? 4 << 10 : is_of_all ? 16 << 10 : 32 << 10;
+}
 
 // Elements of whole units in so many bytes, at least one unit.
 std::uint64_t elements_in(std::uint64_t bytes, unsigned element_bytes) {
@@ -37,7 +52,7 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   const bool scatters = r.what == collective::reduce_scatter;
   if (r.what != collective::reduce && !op.scale && copy_engines_move(r, bytes))
     return collect_by_copies(r, bytes, record);
-  algorithm how = selection_.choose(selection_.device, bytes);
+  algorithm how = selection_.choose(selection_.device, bytes, r.what == collective::all_reduce);
   // A ring is for everybody's result; a block for each rank is two-shot's first half.
   if (r.what != collective::all_reduce) how = selection::without_ring(how);
   if (scatters && how == algorithm::two_shot) how = algorithm::one_shot;
@@ -113,15 +128,19 @@ result communicator::move_device(const request& r) {
   if (const auto form = pull_form_for(record, bytes)) return pull_on_device(*form, r, record);
   if (copy_engines_move(r, bytes)) return collect_by_copies(r, bytes, record);
   device_move how{move_form::direct, 1, movement_of(r, bytes)};
-  const algorithm like = selection::without_ring(selection_.choose(selection_.device, bytes));
+  const algorithm like = selection::without_ring(selection_.choose(selection_.device, bytes, false));
   std::uint64_t room = map.bulk_stride;
-  if (uses_packets(like) || r.what == collective::barrier) {
+  if (r.what == collective::broadcast && ranks_ == 2 && !on_one_gpu_ && !is_staged_ && bytes >= message_bytes &&
+      selection_.forced == selection::automatic)
+    return broadcast_as_message(r, bytes, record);
+  if (moves_in_packets(r, bytes)) {
     how.form = move_form::packet;
     room = map.packet_capacity();
-  } else if (selection_.forced == selection::automatic && (on_one_gpu_ || is_staged_) && bytes >= pull_bytes &&
-             how.what.input_stride == 0 && how.what.to == movement::everyone) {
+  } else if (selection_.forced == selection::automatic && (on_one_gpu_ || is_staged_) &&
+             (bytes >= pull_bytes || (on_one_gpu_ && ranks_ > 2)) && how.what.input_stride == 0 &&
+             how.what.to == movement::everyone) {
     how.form = move_form::pull;
-  } else if (r.what == collective::broadcast && like == algorithm::two_shot && ranks_ > 2) {
+  } else if (r.what == collective::broadcast && has_shares(like) && ranks_ > 2) {
     how.form = move_form::spread;
     room = map.bulk_stride * static_cast<unsigned>(ranks_ - 1);
   }
@@ -137,6 +156,41 @@ result communicator::move_device(const request& r) {
     done += chunk;
   } while (done < r.count);
   return {};
+}
+
+bool communicator::moves_in_packets(const request& r, std::uint64_t bytes) const {
+  if (r.what == collective::barrier) return true;
+  const algorithm like = selection_.choose(selection_.device, bytes);
+  // Who has forced two-shot packets wants packets; a choice by size means shares, of which there are none here:
+  // every packet goes to every peer.
+  if (selection_.forced != selection::automatic) return uses_packets(like);
+  const selection::limits& of = selection_.device;
+  const bool is_measured = of.from == selection::origin::defaults && of.ranges == 0 && of.packet_bytes != 0;
+  if (!is_measured || (ranks_ > 2 && !on_one_gpu_)) return like == algorithm::packet;
+  return bytes <= std::min(most_packet_bytes(ranks_, r.what), device_->map().packet_capacity());
+}
+
+// First a call that moves nothing, in which the ranks find out whether their calls differ.
+result communicator::broadcast_as_message(const request& r, std::uint64_t bytes, const call_record& record) {
+  XYL_TRY(device_->move({move_form::packet, 1, movement_of(r, 0)}, r.send, r.recv, record, r.stream));
+  const bool is_root = rank_ == r.root;
+  const transfer_shape shape = shape_of_transfer(bytes, device_->map(), selection_.max_blocks);
+  transfer message;
+  message.from = static_cast<const std::byte*>(r.send);
+  message.to = static_cast<std::byte*>(r.recv);
+  message.bytes = bytes;
+  message.fingerprint = fingerprint(record);
+  message.peer = 1 - rank_;
+  message.sends = is_root;
+  message.blocks = shape.blocks;
+  message.slot_bytes = shape.slot_bytes;
+  transfer own = message;
+  own.peer = rank_;
+  own.first_block = shape.blocks;
+  const transfer both[] = {message, own};
+  const bool has_own = is_root && r.send != r.recv;
+  return device_->run_transfers({both, has_own ? 2u : 1u}, has_own ? 2u * shape.blocks : shape.blocks, record,
+                                r.stream);
 }
 
 // On registered buffers, in one launch but where data passes through workspaces; or on others.
@@ -162,10 +216,11 @@ result communicator::pull_on_device(pull_form form, const request& r, const call
   return {};
 }
 
-// Several launches if they must: one launch has one transfer of a peer and direction, and no more than fit. All
-// ranks put the same ones into the same launch, whatever order they were asked for in: the n-th of its pair and
-// direction into the n-th round, and in a round those whose receiver comes k ranks after the sender, for k in
-// order.
+// Several launches if they must: one launch has one transfer of a peer and direction, and no more blocks than run
+// together. All ranks bring theirs into one order: the n-th of its pair and direction into the n-th round, and in a
+// round those whose receiver comes k ranks after the sender, for k in order. Where that is cut into launches is
+// each rank's own affair: of the transfers that are not done, both ends of the first are in launches that can run,
+// since all before it, in that order, are done.
 result communicator::transfer_device(std::span<const request> all) {
   if (waits_->out_of_service()) return explain(record_of(all[0], 0, true));
   struct placed {
@@ -182,32 +237,42 @@ result communicator::transfer_device(std::span<const request> all) {
   std::stable_sort(order.begin(), order.end(), [](const placed& a, const placed& b) {
     return a.round != b.round ? a.round < b.round : a.distance < b.distance;
   });
-  // Both ends must use as many blocks; both know the size. A send and a receive for each peer fit together.
-  const auto most = std::clamp<unsigned>(selection_.max_blocks / (2 * static_cast<unsigned>(ranks_)), 1,
-                                         device_->map().pair_blocks);
-  // Distances in one launch: each is a send and a receive.
-  const int distances =
-      std::max(1, std::min<int>(device_side::most_transfers / 2, static_cast<int>(selection_.max_blocks) / 2));
-  std::size_t next = 0;
-  while (next < order.size()) {
-    const int round = order[next].round, group = (order[next].distance - 1) / distances;
-    std::vector<transfer> together;
-    unsigned blocks = 0;
-    const call_record record = record_of(*order[next].what, 0, true);
-    const xylStream_t stream = order[next].what->stream;
-    for (; next < order.size() && order[next].round == round && (order[next].distance - 1) / distances == group;
-         ++next) {
-      const request& r = *order[next].what;
+  // A send and a receive of one distance belong together: with one block for both, one would wait behind the other
+  // on all ranks.
+  const unsigned most = std::max(selection_.max_blocks, 2u);
+  std::vector<transfer> together;
+  unsigned blocks = 0;
+  const auto launch = [&](const request& any) -> result {
+    XYL_TRY(device_->run_transfers(together, blocks, record_of(any, 0, true), any.stream));
+    together.clear();
+    blocks = 0;
+    return {};
+  };
+  for (std::size_t i = 0; i < order.size();) {
+    // Those of one round and distance, which are two at most.
+    std::size_t end = i;
+    std::vector<transfer> next;
+    unsigned wanted = 0;
+    for (; end < order.size() && order[end].round == order[i].round && order[end].distance == order[i].distance;
+         ++end) {
+      const request& r = *order[end].what;
       transfer t = transfer_of(r, record_of(r, 0, true));
-      const std::uint64_t wanted = (t.bytes + transfer_bytes_per_block - 1) / transfer_bytes_per_block;
-      t.blocks = static_cast<std::uint16_t>(std::clamp<std::uint64_t>(wanted, 1, most));
+      const transfer_shape shape = shape_of_transfer(t.bytes, device_->map(), selection_.max_blocks);
+      t.blocks = shape.blocks;
+      t.slot_bytes = shape.slot_bytes;
+      wanted += t.blocks;
+      next.push_back(t);
+    }
+    const bool fits = blocks + wanted <= most && together.size() + next.size() <= device_side::most_transfers;
+    if (!together.empty() && (!fits || order[i].round != order[i - 1].round)) XYL_TRY(launch(*order[i - 1].what));
+    for (transfer& t : next) {
       t.first_block = static_cast<std::uint16_t>(blocks);
       blocks += t.blocks;
       together.push_back(t);
     }
-    XYL_TRY(device_->run_transfers(together, blocks, record, stream));
+    i = end;
   }
-  return {};
+  return launch(*order.back().what);
 }
 
 }  // namespace xyl

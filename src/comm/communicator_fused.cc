@@ -74,7 +74,7 @@ fused_form communicator::fused_form_for(const fused_request& r, const selection:
   if (ranks_ == 1) return fused_form::one_shot;
   if (r.work.residual_sharded) return fused_form::two_shot;
   const std::uint64_t bytes = r.work.tokens * r.work.hidden * r.element_bytes;
-  const algorithm how = selection_.choose(limits, bytes);
+  const algorithm how = selection_.choose(limits, bytes, false);
   // What rows cost is not what the same bytes cost; but who wishes for something else has it.
   const bool is_wished = selection_.forced != selection::automatic || limits.from == selection::origin::variable;
   if (&limits == &selection_.host || is_wished || !uses_packets(how)) return form_of(how);
@@ -138,7 +138,8 @@ std::byte* communicator::rows_of_first_step(const fused_work& w) {
 result communicator::fused_in_two_steps(const fused_request& r, const call_record& record, xylStream_t stream) {
   const fused_work& w = r.work;
   const std::uint64_t elements = w.tokens * w.hidden;
-  const algorithm how = selection::without_ring(selection_.choose(selection_.device, elements * r.element_bytes));
+  algorithm how = selection::without_ring(selection_.choose(selection_.device, elements * r.element_bytes));
+  if (how == algorithm::packet) how = algorithm::two_shot_packet;  // one-shot packets take no addend
   const std::uint64_t step = chunk_elements(how, device_->map(), selection_.device.chunk_bytes, r.element_bytes);
   std::byte* const rows = rows_of_first_step(w);
   for (std::uint64_t done = 0; done < elements; done += step) {

@@ -7,6 +7,7 @@
 #include "comm/by_size.hpp"
 #include "topo/describe.hpp"
 #include "topo/export.hpp"
+#include "topo/host_cost.hpp"
 #include "topo/json_read.hpp"
 #include "topo/paths.hpp"
 #include "topo/pci_link.hpp"
@@ -66,10 +67,39 @@ json machine_of(const described_choice& d) {
   return machine;
 }
 
+// Ways between ranks, of each ordered pair; of more ranks than fit on a page, those of the ring.
+json host_links_of(const described_choice& d) {
+  constexpr std::size_t most_listed = 16;
+  const topo::host_ranks ranks{
+      .numa_of_rank = d.numa_of_rank, .processors = processors_of(d.in), .probe = d.in.probe};
+  json links = json::array();
+  const auto add = [&](std::size_t from, std::size_t to) {
+    const topo::host_route r = topo::route_between(ranks, from, to);
+    const int a = d.numa_of_rank[from], b = d.numa_of_rank[to];
+    links.push_back({{"from", "rank " + std::to_string(from)},
+                     {"to", "rank " + std::to_string(to)},
+                     {"class", a < 0 || b < 0 ? "not known"
+                               : a == b       ? "same NUMA node"
+                                              : "other NUMA node"},
+                     {"write_gigabytes_per_second", figure_json(r.write)},
+                     {"read_gigabytes_per_second", figure_json(r.read)},
+                     {"flag_us", figure_json(r.flag_us)}});
+  };
+  const std::size_t count = d.in.hosts.size();
+  if (count <= most_listed)
+    for (std::size_t from = 0; from < count; ++from)
+      for (std::size_t to = 0; to < count; ++to)
+        if (from != to) add(from, to);
+  if (count > most_listed && !d.plan.rings.empty())
+    for (std::size_t i = 0; i < count; ++i)
+      add(static_cast<std::size_t>(d.plan.rings[0][i]), static_cast<std::size_t>(d.plan.rings[0][(i + 1) % count]));
+  return links;
+}
+
 // Of the GPUs that ranks have, each ordered pair once.
 json links_of(const described_choice& d) {
+  if (d.in.devices.empty()) return host_links_of(d);
   json links = json::array();
-  if (d.in.devices.empty()) return links;
   std::vector<topo::vertex_id> used;
   for (topo::vertex_id v : d.machine.g.gpus())
     for (const topo::rank_place& place : d.plan.places)
@@ -188,6 +218,7 @@ json synchronisation_of(const described_choice& d) {
                      {"chosen", r.is_chosen},
                      {"why", r.chosen}});
   s["device_memory"] = {{"packets", chosen.packets},
+                        {"ll128", chosen.wide_packets},
                         {"flags", name_of(path_of(chosen.flags))},
                         {"overlap_of_packets", name_of(chosen.packet_overlap)},
                         {"overlap_of_flags", name_of(chosen.flag_overlap)},
@@ -197,7 +228,10 @@ json synchronisation_of(const described_choice& d) {
 
 // "packets (overlap late), flag-gpu (overlap none)"
 std::string sync_text(const sync_choice& c) {
-  return format_text("%s (overlap %s), %s (overlap %s)", c.packets ? "packets" : "no packets",
+  return format_text("%s (overlap %s), %s (overlap %s)",
+                     c.wide_packets ? "packets and ll128"
+                     : c.packets    ? "packets"
+                                    : "no packets",
                      name_of(c.packet_overlap), name_of(path_of(c.flags)), name_of(c.flag_overlap));
 }
 

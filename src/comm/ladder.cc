@@ -14,7 +14,9 @@ constexpr double far_behind = 2.5;
 constexpr double worth_while = 0.97;
 
 // Per byte they move more than the others do, so they do not come back.
-bool sends_everything(algorithm how) { return how == algorithm::packet || how == algorithm::one_shot; }
+bool sends_everything(algorithm how) {
+  return how == algorithm::packet || how == algorithm::one_shot || how == algorithm::wide_packet;
+}
 
 // Where the lines through two sizes' times cross; between the two.
 std::uint64_t crossing(std::uint64_t low, double a_low, double b_low, std::uint64_t high, double a_high,
@@ -27,10 +29,10 @@ std::uint64_t crossing(std::uint64_t low, double a_low, double b_low, std::uint6
 
 }  // namespace
 
-ladder::ladder(bool deterministic, bool packets) {
+ladder::ladder(bool deterministic, bool packets, bool wide_packets) {
   for (int a = 0; a < algorithms; ++a) {
     const auto how = static_cast<algorithm>(a);
-    if (!packets && uses_packets(how)) continue;
+    if ((!packets && uses_packets(how)) || (!wide_packets && uses_wide_packets(how))) continue;
     if (!deterministic || topo::in_rank_order(*topo::method_of(how))) contenders_.push_back(how);
   }
   left_ = contenders_;

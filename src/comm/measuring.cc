@@ -14,6 +14,12 @@
 
 namespace xyl {
 
+unsigned processors_of(const planning_input& in) {
+  cpu_set_t together{};
+  for (const host_facts& h : in.hosts) CPU_OR(&together, &together, &h.processors);
+  return static_cast<unsigned>(CPU_COUNT(&together));
+}
+
 topo::tuning_key tuning_key_of(const planning_input& in, topo::tuning_key machine) {
   std::vector<std::string> places;
   if (in.devices.empty()) {
@@ -21,14 +27,10 @@ topo::tuning_key tuning_key_of(const planning_input& in, topo::tuning_key machin
     char host[256] = {};
     static_cast<void>(::gethostname(host, sizeof host - 1));
     const std::vector<numa_node> nodes = list_numa_nodes(in.root);
-    cpu_set_t together{};
-    for (const host_facts& h : in.hosts) {
-      places.push_back(std::to_string(numa_node_of(h.processors, nodes)));
-      CPU_OR(&together, &together, &h.processors);
-    }
+    for (const host_facts& h : in.hosts) places.push_back(std::to_string(numa_node_of(h.processors, nodes)));
     std::sort(places.begin(), places.end());
-    machine.placement = format_text("host memory of %s, %d processors, instructions %d, ranks on nodes", host,
-                                    CPU_COUNT(&together), static_cast<int>(in.wishes.host_instructions));
+    machine.placement = format_text("host memory of %s, %u processors, instructions %d, ranks on nodes", host,
+                                    processors_of(in), static_cast<int>(in.wishes.host_instructions));
   } else {
     for (const device_handle& h : in.devices) places.push_back(uuid_text(h.uuid));
     // Which rank is where makes no difference.

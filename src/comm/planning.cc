@@ -87,14 +87,28 @@ void choose_for_devices(const planning_input& in, const topo::plan& plan, select
     notes.push_back("The model has no time for the algorithms that run here; the defaults are used.");
 }
 
-result plan_devices(const planning_input& in, const std::optional<plan_override>& prescribed,
-                    machine_facts& machine, topo::plan& plan) {
+// What both kinds of plans are asked for; devices, of one collective.
+topo::plan_request request_of(const planning_input& in, const std::optional<plan_override>& prescribed) {
   topo::plan_request request;
-  request.gpu_of_rank = place_ranks(in, machine);
-  request.what = {topo::pattern::all_reduce};
-  if (in.wishes.forced_algorithm) request.forced = topo::method_of(*in.wishes.forced_algorithm);
+  // Lines of 128 bytes are not planned with.
+  if (in.wishes.forced_algorithm && !uses_wide_packets(*in.wishes.forced_algorithm))
+    request.forced = topo::method_of(*in.wishes.forced_algorithm);
   request.deterministic = in.wishes.deterministic;
   request.override_with = prescribed;
+  return request;
+}
+
+result plan_hosts(const planning_input& in, const std::optional<plan_override>& prescribed,
+                  std::span<const int> numa_of_rank, topo::plan& plan) {
+  return topo::make_host_plan({.numa_of_rank = numa_of_rank, .processors = processors_of(in), .probe = in.probe},
+                              request_of(in, prescribed), plan);
+}
+
+result plan_devices(const planning_input& in, const std::optional<plan_override>& prescribed,
+                    machine_facts& machine, topo::plan& plan) {
+  topo::plan_request request = request_of(in, prescribed);
+  request.gpu_of_rank = place_ranks(in, machine);
+  request.what = {topo::pattern::all_reduce};
   // One pair that has to leads all there.
   request.host_staged = in.is_staged;
   return topo::make_plan(machine.g, request, plan);
@@ -168,8 +182,7 @@ result make_choice(const planning_input& in, planned& out) {
     machine.notes.push_back(format_text("More than %u ranks are not planned for: rings go in rank order.",
                                         topo::plan_table::most_ranks));
   } else {
-    const plan_override* const rings = prescribed ? &*prescribed : nullptr;
-    XYL_TRY(in.devices.empty() ? topo::make_host_plan(numa_of_rank, rings, plan)
+    XYL_TRY(in.devices.empty() ? plan_hosts(in, prescribed, numa_of_rank, plan)
                                : plan_devices(in, prescribed, machine, plan));
     selection::limits& measurable = in.devices.empty() ? choice.host : choice.device;
     const bool is_free = ranks > 1 && (measurable.from == selection::origin::defaults ||
@@ -186,6 +199,14 @@ result make_choice(const planning_input& in, planned& out) {
   if (in.sync != nullptr) {
     choice.sync = in.sync->choice.packed();
     if (!in.sync->choice.packets) choice.avoid_packets();
+    if (!in.sync->choice.wide_packets) {
+      if (in.wishes.forced_algorithm && uses_wide_packets(*in.wishes.forced_algorithm))
+        machine.notes.push_back(format_text("XYLEM_ALGO=%s is not possible here, as the table of sync paths says.",
+                                            name_of(*in.wishes.forced_algorithm)));
+      choice.avoid_wide_packets();
+    } else {
+      choice.use_wide_packets(in.wishes.forced_sync == sync_path::wide_packet, on_one_gpu(in.devices));
+    }
   }
   out.agreed.choice = choice;
   out.key = tuning_key_of(in, machine.key);

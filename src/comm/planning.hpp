@@ -92,6 +92,9 @@ struct probe_decision {
 // Of `in`, nothing that comes after a probe is looked at.
 probe_decision decide_probe(const planning_input& in);
 
+// That the ranks may use, all together; 0: not known.
+unsigned processors_of(const planning_input& in);
+
 // machine: what of the key is the machine's.
 topo::tuning_key tuning_key_of(const planning_input& in, topo::tuning_key machine);
 

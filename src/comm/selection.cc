@@ -14,6 +14,26 @@ namespace {
 // 64M.
 constexpr std::uint64_t staged_copy_bytes = 32 << 20;
 
+// Where somebody wants every allreduce in lines of 128 bytes; a longer one is cut.
+constexpr std::uint64_t most_wide_bytes = 4 << 20, wide_bytes_per_block = 4 << 10;
+
+// Where they are measured to be the fastest way. Packets / lines / one-shot between two GPUs with NVLink: 16K 2.3 /
+// 2.3 / 4.2 us, 64K 2.6 / 2.4 / 4.4, 256K 3.8 / 3.0 / 5.0, 512K 6.1 / 3.8 / 5.9, 1M - / 6.1 / 7.7, 2M - / 9.9 / 11,
+// 4M - / 19 / 18; on one GPU 128K 2.2 / 2.3, 256K 3.1 / 2.4, 1M - / 4.9, where two-shot takes 5.0. Among four ranks
+// of one GPU, one-shot packets or two-shot ones were as fast or faster (64K 3.2, lines 3.8; 256K 4.5 and 6.3).
+struct wide_range {
+  std::uint64_t from_bytes, up_to_bytes;
+};
+constexpr wide_range wide_range_of(std::uint32_t ranks, bool on_one_gpu) {
+  if (ranks != 2) return {0, 0};
+  return on_one_gpu ? wide_range{144 << 10, 1 << 20} : wide_range{16 << 10, 2 << 20};
+}
+
+algorithm without_wide_packets(algorithm how) {
+  if (how == algorithm::wide_packet) return algorithm::one_shot;
+  return how == algorithm::two_shot_wide ? algorithm::two_shot : how;
+}
+
 unsigned even_blocks(std::uint64_t bytes, std::uint64_t per_block, unsigned limit) {
   const std::uint64_t blocks = (bytes + per_block - 1) / per_block;
   // An even number of blocks makes even parts: 32 were faster than 33.
@@ -43,6 +63,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
     s.device.packet_bytes_per_block = packet;
     s.device.two_shot_packet_bytes_per_block = two_shot_packet;
     s.device.one_shot_bytes_per_block = one_shot;
+    s.device.wide_bytes_per_block = wide_bytes_per_block;
     s.device.other_bytes_per_block = 1;
   };
   s.host = thresholds(0, 0, 64 << 10, 256 << 10);
@@ -77,12 +98,17 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   // Lines that another processor has just written come slowly through the kernel (between 2 ranks 64 KB of a
   // broadcast took 12.0 us, staged 4.0), others fast (2.9 us, staged 3.9). From 1 MB on an allgather takes as long
   // either way, and one-way transfers from 8 MB on; then fewer meetings of the ranks are better, above all where
-  // they share processors.
-  s.single_copy_bytes = s.one_way_single_copy_bytes = UINT64_MAX;
+  // they share processors. Staging whose two copies one core makes loses sooner, also with lines just written: an
+  // alltoall of 128K pieces takes 16.6 us, through the kernel 15.3, of 512K 100 and 70; 256K sent and received at
+  // the same time 28.9 and 25.7, 2M 352 and 249 (and 256K sent one way 17.9 and 20.3, which no rank can tell).
+  s.single_copy_bytes = s.personal_single_copy_bytes = s.one_way_single_copy_bytes = s.pair_single_copy_bytes =
+      UINT64_MAX;
   if (ranks > 1 && can_read && !p.forced_algorithm && p.single_copy != single_copy_use::never) {
     const bool always = p.single_copy == single_copy_use::always;
     s.single_copy_bytes = always ? 64 << 10 : 1 << 20;
+    s.personal_single_copy_bytes = always ? 64 << 10 : 128 << 10;
     s.one_way_single_copy_bytes = always ? 64 << 10 : 8 << 20;
+    s.pair_single_copy_bytes = always ? 64 << 10 : 256 << 10;
   }
   s.one_way_bytes = ranks > 1 && !p.forced_algorithm ? most_one_way_bytes : 0;
   // Measured with rows of 14 KB, several ranks on one GPU: a second launch costs 2.4 us and more, but the first is
@@ -136,11 +162,35 @@ void selection::avoid_packets() {
     device.by_size[i].how = static_cast<std::uint64_t>(flagged(static_cast<algorithm>(device.by_size[i].how)));
 }
 
-algorithm selection::choose(const limits& of, std::uint64_t bytes) const {
+void selection::use_wide_packets(bool always, bool on_one_gpu) {
+  if (always) {
+    device.wide_from_bytes = 0;
+    device.wide_bytes = most_wide_bytes;
+  } else if (device.from == origin::defaults || device.from == origin::model) {
+    const wide_range best = wide_range_of(ranks, on_one_gpu);
+    device.wide_from_bytes = best.from_bytes;
+    device.wide_bytes = best.up_to_bytes;
+  }
+}
+
+void selection::avoid_wide_packets() {
+  if (uses_wide_packets(static_cast<algorithm>(forced))) forced = automatic;
+  for (std::uint32_t i = 0; i < device.ranges; ++i)
+    device.by_size[i].how =
+        static_cast<std::uint64_t>(without_wide_packets(static_cast<algorithm>(device.by_size[i].how)));
+}
+
+algorithm selection::choose(const limits& of, std::uint64_t bytes, bool all_reduces) const {
   if (ranks == 1) return algorithm::one_shot;  // a copy; the others need a peer
-  if (forced != automatic) return static_cast<algorithm>(forced);
+  const bool can_be_wide = all_reduces && &of != &host;
+  const auto possible = [&](std::uint64_t how) {
+    const auto wished = static_cast<algorithm>(how);
+    return can_be_wide ? wished : without_wide_packets(wished);
+  };
+  if (forced != automatic) return possible(forced);
+  if (can_be_wide && bytes > of.wide_from_bytes && bytes <= of.wide_bytes) return algorithm::wide_packet;
   for (std::uint32_t i = 0; i < of.ranges; ++i)
-    if (bytes <= of.by_size[i].up_to_bytes) return static_cast<algorithm>(of.by_size[i].how);
+    if (bytes <= of.by_size[i].up_to_bytes) return possible(of.by_size[i].how);
   if (bytes <= of.packet_bytes) return algorithm::packet;
   if (bytes <= of.two_shot_packet_bytes) return algorithm::two_shot_packet;
   if (bytes <= of.one_shot_bytes) return algorithm::one_shot;
@@ -178,7 +228,8 @@ bool selection::set_ranges(limits& of, std::span<const range> wanted, origin fro
 }
 
 std::vector<selection::range> selection::ranges_of(const limits& of) const {
-  std::vector<std::uint64_t> ends = {of.packet_bytes, of.two_shot_packet_bytes, of.one_shot_bytes, UINT64_MAX};
+  std::vector<std::uint64_t> ends = {of.packet_bytes, of.two_shot_packet_bytes, of.one_shot_bytes,
+                                     UINT64_MAX,      of.wide_from_bytes,       of.wide_bytes};
   for (std::uint32_t i = 0; i < of.ranges; ++i) ends.push_back(of.by_size[i].up_to_bytes);
   std::sort(ends.begin(), ends.end());
   std::vector<range> all;
@@ -220,6 +271,9 @@ unsigned selection::blocks_for(algorithm how, std::uint64_t bytes) const {
         return device.two_shot_packet_bytes_per_block;
       case algorithm::one_shot:
         return device.one_shot_bytes_per_block;
+      case algorithm::wide_packet:
+      case algorithm::two_shot_wide:
+        return device.wide_bytes_per_block;
       default:
         return device.other_bytes_per_block;
     }
@@ -264,9 +318,15 @@ std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wan
     case algorithm::one_shot:
       held = all_reduces ? map.one_shot_capacity() : map.bulk_stride;
       break;
+    case algorithm::wide_packet:
+      held = map.wide_packs() * wide_pack::units * 16;
+      break;
     case algorithm::two_shot:
       held = map.bulk_stride / 2 * ranks;
       break;  // a region holds a scattered and a gathered share
+    case algorithm::two_shot_wide:
+      held = map.wide_packs() / 2 * ranks * wide_pack::units * 16;
+      break;  // likewise
     case algorithm::two_shot_packet:
       held = map.packet_capacity() / 16 * 8 * ranks;
       break;  // likewise

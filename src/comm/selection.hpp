@@ -38,11 +38,16 @@ struct selection {
     std::uint64_t packet_bytes;
     std::uint64_t two_shot_packet_bytes;
     std::uint64_t one_shot_bytes;
+    // Allreduces of more bytes and up to so many go in lines of 128 bytes, whatever the other thresholds and the
+    // ranges say. Device only, and only where ll128 is a way to synchronise; 0: none.
+    std::uint64_t wide_from_bytes;
+    std::uint64_t wide_bytes;
     std::uint64_t chunk_bytes;  // a longer message is cut into chunks of this size
     // Device only: the bytes of a message that make one more block worth while.
     std::uint64_t packet_bytes_per_block;
     std::uint64_t two_shot_packet_bytes_per_block;
     std::uint64_t one_shot_bytes_per_block;
+    std::uint64_t wide_bytes_per_block;
     std::uint64_t other_bytes_per_block;
     // Registered buffers are used in place by messages of at least so many bytes, one-shot up to so many: where
     // only inputs are registered, and where outputs are too.
@@ -57,10 +62,12 @@ struct selection {
   };
   limits host;
   limits device;
-  // Host: pieces of at least so many bytes are taken from the sender's buffer, see proto/single_copy.hpp. From
-  // everyone to everyone, and where one rank sends or receives.
+  // Host: pieces of at least so many bytes are taken from the sender's buffer, see proto/single_copy.hpp. The same
+  // from everyone to everyone, a piece of its own for everyone, where one rank sends or receives, and of pairs.
   std::uint64_t single_copy_bytes;
+  std::uint64_t personal_single_copy_bytes;
   std::uint64_t one_way_single_copy_bytes;
+  std::uint64_t pair_single_copy_bytes;
   // Host: of broadcast, gather, scatter and reduce, pieces of at most so many bytes are as in proto/one_way.hpp.
   std::uint64_t one_way_bytes;
   // Device: allreduces of at least so many bytes are moved by copy engines, and other collectives in which a rank
@@ -92,7 +99,13 @@ struct selection {
   // Makes everything flagged that would be packets on devices.
   void avoid_packets();
 
-  algorithm choose(const limits& of, std::uint64_t bytes) const;
+  // Lets allreduces on devices use lines of 128 bytes, where measurements or (always) somebody's wish says so; or
+  // sees to it that nothing does.
+  void use_wide_packets(bool always, bool on_one_gpu);
+  void avoid_wide_packets();
+
+  // all_reduces: only an allreduce, and not the fused one, goes in lines of 128 bytes.
+  algorithm choose(const limits& of, std::uint64_t bytes, bool all_reduces = true) const;
   // For registered inputs; in_place: they are the outputs. Nothing: in no registered way.
   std::optional<pull_form> choose_pull(const limits& of, std::uint64_t bytes, bool has_outputs,
                                        bool in_place) const;

@@ -9,11 +9,11 @@ namespace {
 
 // ld/st.relaxed, acquire and release exist from SM 70 on; the oldest image of this library is for 75.
 constexpr path_facts table[sync_paths] = {
-    {sync_path::packet, 70, sync_link::other, true, "8-byte stores are seen whole"},
-    {sync_path::wide_packet, 70, sync_link::nvlink, false, "128 bytes stored by a warp are seen whole"},
-    {sync_path::flag, 70, sync_link::other, true, "release and acquire at system scope"},
-    {sync_path::device_flag, 70, sync_link::one_gpu, true, "release and acquire at the scope of a GPU"},
-    {sync_path::fenced_flag, 70, sync_link::other, true, "fences at system scope"},
+    {sync_path::packet, 70, sync_link::other, "8-byte stores are seen whole"},
+    {sync_path::wide_packet, 70, sync_link::nvlink, "128 bytes stored by a warp are seen whole"},
+    {sync_path::flag, 70, sync_link::other, "release and acquire at system scope"},
+    {sync_path::device_flag, 70, sync_link::one_gpu, "release and acquire at the scope of a GPU"},
+    {sync_path::fenced_flag, 70, sync_link::other, "fences at system scope"},
 };
 
 // A path that is preferred by order gives way to one that is so much faster: less is noise.
@@ -65,7 +65,6 @@ std::optional<sync_path> best_flags(const sync_trials& trials) {
 std::string why_forced_fails(const sync_facts& facts, const sync_wishes& wishes, const sync_trials& trials) {
   const path_facts& forced = table[wishes.path];
   if (std::string why = not_allowed(forced, facts); !why.empty()) return why;
-  if (!forced.has_kernels) return "it is only tried, no collective uses it";
   if (!trials.of(forced.path).works()) return trials.of(forced.path).failure();
   if (wishes.overlapped == 0) return "";
   if (!facts.can_overlap) return "programmatic launches need SM 90 and a driver for CUDA 12.3 on every rank";
@@ -94,22 +93,26 @@ struct reasons {
 
   std::string of_path(sync_path p, bool& is_chosen) const {
     const path_trials& t = trials.of(p);
-    is_chosen = !refused && (p == sync_path::packet ? choice.packets : p == flags);
+    is_chosen = !refused && (p == sync_path::packet        ? choice.packets
+                             : p == sync_path::wide_packet ? choice.wide_packets
+                                                           : p == flags);
     const bool is_forced = wishes.path == static_cast<std::uint32_t>(p);
     if (is_chosen && is_forced) return "yes: XYLEM_SYNC";
-    if (is_chosen) return p == sync_path::packet ? "yes, for small messages" : "yes, for what is not packets";
+    if (is_chosen)
+      return p == sync_path::packet        ? "yes, for small messages"
+             : p == sync_path::wide_packet ? "yes, for some allreduces"
+                                           : "yes, for what is not packets";
     if (!t.works()) return "no";
-    if (!table[static_cast<int>(p)].has_kernels) return "no: no collective uses it";
     if (refused) return "no: device memory is not used";
     if (wishes.path != sync_wishes::no_path) return "no: XYLEM_SYNC asks for another";
-    if (p == sync_path::packet) return "no: slower than plain flags";
+    if (!is_flag(p)) return "no: slower than plain flags";
     return format_text("no: not so much faster than %s", name_of(flags));
   }
 
   std::string of_overlap(sync_path p, bool& is_chosen) const {
     bool path_is_chosen = false;
     (void)of_path(p, path_is_chosen);
-    const launch_overlap used = p == sync_path::packet ? choice.packet_overlap : choice.flag_overlap;
+    const launch_overlap used = !is_flag(p) ? choice.packet_overlap : choice.flag_overlap;
     is_chosen = path_is_chosen && used != launch_overlap::none;
     if (!facts.can_overlap) return "no";
     if (!path_is_chosen) return "no: the path is not used";
@@ -243,18 +246,27 @@ sync_decision decide(const sync_facts& facts, const sync_wishes& wishes, const s
                         name_of(forced), wishes.overlapped ? "+pdl" : "", why.c_str());
     if (is_flag(forced)) d.choice.flags = order_of(forced);
     d.choice.packets = !is_flag(forced);
+    d.choice.wide_packets = forced == sync_path::wide_packet && why.empty();
   } else if (flags) {
     const sync_path plain = trials.of(sync_path::flag).works() ? sync_path::flag : *flags;
     d.choice.packets = trip(trials, sync_path::packet) <= not_slower * trip(trials, plain);
     if (!d.choice.packets)
       d.dropped.push_back(format_text("ll: a trip takes %.1f us, one of %s only %.1f",
                                       trip(trials, sync_path::packet), name_of(plain), trip(trials, plain)));
+    // For longer messages than a trip has, where sizes choose.
+    const path_trials& wide = trials.of(sync_path::wide_packet);
+    d.choice.wide_packets = wide.works() && trip(trials, sync_path::wide_packet) <= slow * trip(trials, plain);
+    if (wide.works() && !d.choice.wide_packets)
+      d.dropped.push_back(format_text("ll128: a trip takes %.1f us, one of %s only %.1f",
+                                      trip(trials, sync_path::wide_packet), name_of(plain), trip(trials, plain)));
     for (const path_facts& one : table)
       if (is_flag(one.path) && trials.of(one.path).works() && trip(trials, one.path) > slow * trip(trials, *flags))
         d.dropped.push_back(format_text("%s: a trip takes %.1f us, one of %s only %.1f", name_of(one.path),
                                         trip(trials, one.path), name_of(*flags), trip(trials, *flags)));
   }
-  d.choice.packet_overlap = overlap_for(sync_path::packet, facts, wishes, trials);
+  const bool wishes_wide = wishes.path == static_cast<std::uint32_t>(sync_path::wide_packet);
+  d.choice.packet_overlap =
+      overlap_for(wishes_wide ? sync_path::wide_packet : sync_path::packet, facts, wishes, trials);
   d.choice.flag_overlap = overlap_for(path_of(d.choice.flags), facts, wishes, trials);
 
   const reasons why{facts, wishes, trials, d.choice, path_of(d.choice.flags), !d.verdict.ok()};

@@ -44,7 +44,6 @@ struct path_facts {
   sync_path path;
   int sm;              // from which on its instructions exist
   sync_link farthest;  // what it may be used over
-  bool has_kernels;    // of collectives: else it is only shown
   const char* relies_on;
 };
 std::span<const path_facts> path_table();

@@ -60,15 +60,19 @@ class cuda_kernel_check final : public kernel_check {
     XYL_TRY(fill(weight(), rounded(1.0f)));
     for (const algorithm how : {algorithm::packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring})
       XYL_TRY(bare(how));
+    if (ranks_ > 1 && side_.in_use().wide_packets)
+      for (const algorithm how : {algorithm::wide_packet, algorithm::two_shot_wide}) XYL_TRY(bare(how));
     if (ranks_ > 1) {
       for (const reduce_form how : {reduce_form::packet, reduce_form::direct, reduce_form::two_phase})
         XYL_TRY(reduce(how));
       for (const move_form how : {move_form::packet, move_form::direct}) XYL_TRY(all_gather(how));
       if (ranks_ > 2) XYL_TRY(spread());
+      for (const bool is_long : {false, true}) XYL_TRY(transfers(is_long));
       XYL_TRY(pulls());
       if (copies && side_.can_copy()) XYL_TRY(copied());
     }
     XYL_TRY(scale());
+    XYL_TRY(joint());
     XYL_TRY(norms());
     for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
                                   fused_form::two_shot, fused_form::one_shot_pull, fused_form::two_shot_pull}) {
@@ -83,6 +87,8 @@ class cuda_kernel_check final : public kernel_check {
 
  private:
   static constexpr std::size_t bytes = elements * sizeof(bfloat16);
+  static constexpr std::uint32_t long_slot_bytes = 512;
+  static_assert(bytes > layout::long_slots * long_slot_bytes);
   std::byte* input() const { return scratch_.memory; }
   std::byte* weight() const { return scratch_.memory + bytes; }
   std::byte* first_output() const { return scratch_.memory + 2 * bytes; }
@@ -238,6 +244,49 @@ class cuda_kernel_check final : public kernel_check {
     XYL_TRY(fill(first_output(), rounded(-1.0f)));
     XYL_TRY(side_.move({move_form::spread, 1, what}, input(), first_output(), record, scratch_.stream));
     return expect("spreading movement", first_output(), count, 1.0f);
+  }
+
+  // To the next rank and from the one before, a block for each. A long message has more chunks than slots.
+  result transfers(bool is_long) {
+    const std::uint64_t count = elements - 3;
+    transfer both[2];
+    call_record record = record_of(collective::send);
+    record.count = count;
+    for (transfer& t : both) {
+      t.bytes = count * sizeof(bfloat16);
+      t.fingerprint = fingerprint(record);
+      if (is_long) t.slot_bytes = long_slot_bytes;
+    }
+    both[0].sends = true;
+    both[0].from = input();
+    both[0].peer = (rank_ + 1) % ranks_;
+    both[1].to = first_output();
+    both[1].peer = (rank_ + ranks_ - 1) % ranks_;
+    both[1].first_block = 1;
+    XYL_TRY(fill(first_output(), rounded(-1.0f)));
+    XYL_TRY(side_.run_transfers(both, 2, record, scratch_.stream));
+    return expect(is_long ? "long transfer" : "transfer", first_output(), count,
+                  static_cast<float>(both[1].peer + 1));
+  }
+
+  // What one launch does for all ranks, with this rank in all places.
+  result joint() {
+    joint_reduction<device_capacity> sum_up;
+    sum_up.ranks = ranks_;
+    sum_up.count = elements - 3;
+    for (int p = 0; p < ranks_; ++p) sum_up.input[p] = input();
+    sum_up.output[0] = first_output();
+    sum_up.inputs_aligned = sum_up.outputs_aligned = true;
+    XYL_TRY(fill(first_output(), rounded(-1.0f)));
+    XYL_TRY(side_.reduce_jointly(sum_up, xylBfloat16, xylSum, 1, scratch_.stream));
+    XYL_TRY(expect("joint reduction", first_output(), sum_up.count, static_cast<float>(ranks_ * (rank_ + 1))));
+    joint_piece piece;
+    piece.from[0] = input();
+    piece.to[0] = first_output();
+    piece.bytes = sum_up.count * sizeof(bfloat16);
+    XYL_TRY(fill(first_output(), rounded(-1.0f)));
+    XYL_TRY(side_.move_jointly({&piece, 1}, scratch_.stream));
+    return expect("joint movement", first_output(), sum_up.count, static_cast<float>(rank_ + 1));
   }
 
   result scale() {

@@ -82,13 +82,13 @@ result cuda_device_side::run_transfers(std::span<const transfer> all, unsigned b
   transfer_arguments arguments;
   describe(arguments, nullptr, nullptr, 0, record);
   arguments.count = static_cast<std::int32_t>(all.size());
-  std::uint64_t most_bytes = 0;
+  std::uint64_t units = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     arguments.all[i] = all[i];
-    most_bytes = std::max(most_bytes, all[i].bytes / all[i].blocks);
+    const std::uint64_t chunk = all[i].is_long() ? all[i].slot_bytes : map_.pair_chunk;
+    units = std::max(units, units_of(std::min(all[i].bytes / all[i].blocks, chunk), 16));
   }
   const kernel k = movement_kernels().transfer;
-  const std::uint64_t units = units_of(std::min(most_bytes, map_.pair_chunk), 16);
   XYL_TRY(launch(k, blocks, shape_of(k, units, map_.ranks), arguments, stream));
   return order_.after(stream);
 }

@@ -56,7 +56,7 @@ struct device_launch {
   unsigned blocks;
   ring_seat ring = {};
   // Not null: a sum, to which this is added in fp32 before it is rounded (see proto/addend.hpp). Only where
-  // can_add() says so, and not with a ring.
+  // can_add() says so, and neither with a ring nor with one-shot packets.
   const void* addend = nullptr;
   bool is_sum = false;  // whatever the record says: it is that of a fused call
 };

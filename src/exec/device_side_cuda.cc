@@ -237,9 +237,14 @@ memory_kind cuda_device_side::classify(const void* pointer) const {
 // What the protocol divides among its blocks: units of the message, or of a share of it.
 std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylDataType_t type,
                                                std::uint64_t count) const {
-  const std::uint64_t per_unit = (uses_packets(how.how) ? 8 : 16) / facts_of(type)->bytes;
+  const bool in_packs = uses_wide_packets(how.how);
+  const std::uint64_t per_unit = (in_packs                ? 16 * wide_pack::units
+                                  : uses_packets(how.how) ? 8
+                                                          : 16) /
+                                 facts_of(type)->bytes;
   std::uint64_t units = units_of(count, per_unit);
   if (has_shares(how.how)) units = units_of(units, map_.ranks);
+  if (in_packs) return (units_of(units, how.blocks) + 1) / 2 * 2;  // a warp holds two
   // Blocks begin at multiples of 128 bytes, so that no two of them touch the same line.
   return (units_of(units, how.blocks) + 7) / 8 * 8;
 }
@@ -254,6 +259,8 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   if (how.blocks == 0 || how.blocks > map_.blocks || how.blocks > turn::most_blocks)
     return error(xylInternalError, "a launch of %u blocks in a workspace for %u", how.blocks, map_.blocks);
+  if (how.addend && (how.how == algorithm::packet || how.how == algorithm::ring))
+    return error(xylInternalError, "%s adds nothing to its sums", name_of(how.how));
 
   const device_scope scope(device_);
   XYL_TRY(scope.status());
@@ -266,7 +273,7 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
     arguments.what.ring = how.ring;
     arguments.what.addend = static_cast<const std::byte*>(how.addend);
     return launch(k, how.blocks, shape_of(k, units, map_.ranks), arguments, stream,
-                  uses_packets(how.how) ? sync_.packet_overlap : sync_.flag_overlap);
+                  needs_no_flag(how.how) ? sync_.packet_overlap : sync_.flag_overlap);
   };
   XYL_TRY(with_capacity(k, with));
   return order_.after(stream);

@@ -18,7 +18,7 @@
 namespace xyl {
 
 // Changes whenever the workspace, a message or the course of initialisation changes its meaning.
-inline constexpr std::uint32_t wire_version = 5;
+inline constexpr std::uint32_t wire_version = 6;
 
 // What a rank has come to, with as much of its sentence as has room.
 struct report {
@@ -48,7 +48,7 @@ struct introduction {
   secret_bytes secret_part;
   std::uint8_t nonce[32];  // also in the workspace's control_block
   report state;            // of the rank's own preparation
-  std::uint8_t reserved[408];
+  std::uint8_t reserved[392];
 
   // Fills everything that describes this library and this process, and the random parts.
   static result make(int rank, const layout& map, introduction& out);

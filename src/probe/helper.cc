@@ -102,6 +102,8 @@ class worker {
       return error(xylInvalidUsage, "rank %d is not open", c.peer);
     if (kind == probe_kind::push || kind == probe_kind::pull)
       return link_.stream(c.peer, kind == probe_kind::pull, c.duration_us, value);
+    if (kind == probe_kind::hand_over || kind == probe_kind::take_over)
+      return link_.hand_over(c.peer, kind == probe_kind::take_over, c.is_first != 0, c.number, value);
     if (kind == probe_kind::flags) return link_.flags(c.peer, c.is_first != 0, c.number, value);
     return error(xylInvalidUsage, "step of kind %u", c.kind);
   }
@@ -131,6 +133,10 @@ void close_others() {
 }
 
 }  // namespace
+
+result link::hand_over(int, bool, bool, std::uint32_t, double&) {
+  return error(xylInvalidUsage, "ranks take turns on host memory only");
+}
 
 result make_link(const probe_setup& about, std::unique_ptr<link>& out) {
   if (about.on_host == 0) return make_device_link(out);

@@ -29,6 +29,8 @@ struct host_handle {
 static_assert(sizeof(host_handle) <= sizeof(topo::probe_handle));
 
 constexpr std::size_t chunk_bytes = 64 << 10;
+constexpr std::uint32_t most_turns = 100;
+constexpr int polls_before_yielding = 1000;
 
 class host_link final : public link {
  public:
@@ -92,20 +94,39 @@ class host_link final : public link {
     return copy_for(there(peer).stream, pull, duration_us, rate);
   }
 
+  // Pieces small enough for every cache, in two places as the slots of a workspace are. The median is of times in
+  // which the processor was not taken away.
+  result hand_over(int peer, bool takes, bool is_first, std::uint32_t step, double& rate) override {
+    const deadline until = deadline::in_ms(about_.step_ms / 2);
+    const std::uint32_t turns = std::min(about_.round_trips, most_turns);
+    std::byte* const memory = is_first ? there(peer).stream : here().stream;
+    const bool reads = takes == is_first;
+    std::vector<std::int64_t> times;
+    for (std::uint32_t turn = 1; turn <= turns + untimed_trips; ++turn) {
+      // The writer of a piece begins, and its reader lets it go on.
+      if (reads) XYL_TRY(await(peer, flag_value(step, turn), until));
+      std::byte* const at = memory + turn % 2 * chunk_bytes;
+      const std::int64_t began = now_ns();
+      std::memcpy(reads ? buffer_.data() : at, reads ? at : buffer_.data(), chunk_bytes);
+      const std::int64_t took = now_ns() - began;
+      if (turn > untimed_trips) times.push_back(std::max<std::int64_t>(took, 1));
+      post(peer, flag_value(step, turn));
+      if (!reads) XYL_TRY(await(peer, flag_value(step, turn), until));
+    }
+    if (!is_first || times.empty()) return {};
+    std::nth_element(times.begin(), times.begin() + std::ssize(times) / 2, times.end());
+    rate = static_cast<double>(chunk_bytes) / static_cast<double>(times[times.size() / 2]);
+    return {};
+  }
+
   result flags(int peer, bool is_first, std::uint32_t step, double& one_way_us) override {
     const deadline until = deadline::in_ms(about_.step_ms / 2);
-    std::atomic_ref mine(here().flags[static_cast<std::size_t>(peer)].value);
-    std::atomic_ref theirs(there(peer).flags[about_.rank].value);
     std::int64_t began = 0;
     for (std::uint32_t trip = 1; trip <= about_.round_trips + untimed_trips; ++trip) {
       if (trip == untimed_trips + 1) began = now_ns();
-      // release and acquire: as flags of protocols are.
-      if (is_first) theirs.store(flag_value(step, trip), std::memory_order_release);
-      while (mine.load(std::memory_order_acquire) < flag_value(step, trip)) {
-        if (until.passed()) return error(xylTimeout, "flags of rank %d did not come", peer);
-        ::sched_yield();
-      }
-      if (!is_first) theirs.store(flag_value(step, trip), std::memory_order_release);
+      if (is_first) post(peer, flag_value(step, trip));
+      XYL_TRY(await(peer, flag_value(step, trip), until));
+      if (!is_first) post(peer, flag_value(step, trip));
     }
     one_way_us = static_cast<double>(now_ns() - began) / (2000.0 * about_.round_trips);
     return {};
@@ -118,6 +139,21 @@ class host_link final : public link {
  private:
   region& here() { return *reinterpret_cast<region*>(own_.data()); }
   region& there(int peer) { return *reinterpret_cast<region*>(peers_[static_cast<std::size_t>(peer)].data()); }
+
+  void post(int peer, std::uint64_t value) {
+    // release and, below, acquire: as flags of protocols are.
+    std::atomic_ref(there(peer).flags[about_.rank].value).store(value, std::memory_order_release);
+  }
+  // Polls first, as ranks do, and then lets others have the processor.
+  result await(int peer, std::uint64_t value, const deadline& until) {
+    std::atomic_ref mine(here().flags[static_cast<std::size_t>(peer)].value);
+    for (int polls = 1; mine.load(std::memory_order_acquire) < value; ++polls) {
+      if (polls < polls_before_yielding) continue;
+      if (until.passed()) return error(xylTimeout, "flags of rank %d did not come", peer);
+      ::sched_yield();
+    }
+    return {};
+  }
 
   topo::probe_verdict compare(std::uint64_t (&words)[proof_words], std::uint32_t from, std::uint32_t to) const {
     std::size_t wrong = 0, missing = 0;

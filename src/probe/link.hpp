@@ -32,6 +32,9 @@ class link {
 
   // GB/s.
   virtual result stream(int peer, bool pull, std::uint32_t duration_us, double& rate) = 0;
+  // Host memory: GB/s of this rank's stores to memory of the peer, or of its loads from there (takes), while the
+  // peer reads, or writes, the same in turn. `step` as for flags. Of the peer's side, not is_first, the rate is 0.
+  virtual result hand_over(int peer, bool takes, bool is_first, std::uint32_t step, double& rate);
   // Microseconds one way; `step` is larger in every call.
   virtual result flags(int peer, bool is_first, std::uint32_t step, double& one_way_us) = 0;
   // GB/s to or from host memory of a NUMA node.

@@ -144,10 +144,12 @@ XYL_FN bool ring_allreduce_block(S& s, const Call& c, const R& red) {
   const auto behind = [&](int distance) { return (seat.place - distance + 2 * ranks) % ranks; };
 
   put_headers(s, c);
+  // Steps lie across the regions of all sources, of which others may still be using theirs until their header has
+  // come (long_transfer.hpp).
+  if (!s.all(check_headers(s, c))) return false;
   push_input(s, c, red, cut.of(behind(1)), staged(0), hop, hop);
   post(0);
   sent(s);
-  if (!s.all(check_headers(s, c))) return false;
   for (int step = 1; step < ranks; ++step) {
     if (!await(step - 1)) return false;
     const bool finished = step == ranks - 1;

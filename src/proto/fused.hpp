@@ -88,7 +88,7 @@ XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
 
   bool good = join(s);
   // A lane with more pieces than one would wait for its header beside the first alone.
-  bool with_headers = J == 1 && good && t.index < w.rows && units_bring_headers<F>(s, c, t.end - t.begin);
+  bool with_headers = J == 1 && good && t.index < w.rows && units_bring_headers<F>(s, c);
   good = good && (with_headers || check_headers(s, c));
   row_epilogue<S, Call, F, 1, J> epilogue(s, c, w, t, F{});
   bool any = false;

@@ -140,7 +140,7 @@ XYL_FN bool block(S& s, const Call& c, const fused_work& w) {
   // Eight peers' lines at once leave no registers for the quantiser.
   constexpr bool in_batches = F::quantises && F::ranks > packet_batch;
   bool with_headers = J == 1 && !in_batches && good && t.index < w.rows && at_shares.find(c.rank, t.index, token) &&
-                      units_bring_headers<F>(s, c, t.end - t.begin);
+                      units_bring_headers<F>(s, c);
   good = good && (with_headers || check_headers(s, c));
   row_epilogue<S, Call, F, 1, J> epilogue(s, c, w, t, F{});
   bool agreed = false;

@@ -10,15 +10,16 @@
 //   line    16 bytes: two words of {4 bytes of data, 4 bytes of epoch}, each written in one atomic store.
 //   header  the first line of a packet region; its payload is the call's fingerprint.
 //   unit    what one lane moves at once: 8 bytes of payload in a packet, 16 bytes of bulk data.
+//   pack    two lines of 128 bytes ("LL128"), each 120 bytes of data and an epoch: 15 units. See wide_pack.
 //   flag    a 64-bit epoch alone in 128 bytes, with one writer, never reset.
 //   pair    a sender and a receiver. Only the two of them call, so they do not use epochs: each block numbers its
 //           chunks from 1, on both sides alike, and has a ring of slots of its own at the receiver.
 //
 //   team line  where blocks of one rank that share a row meet (see row.hpp); only where there are several blocks.
 //
-//   [control][flags: family x source x block][pair counters][packets: slot x source][bulk: slot x source]
-//   [messages: source x block x slot of the pair][team lines: slot][self-tests][copies: one of four slots x source]
-//   [one-way rings: source x slot of the ring][their counters]
+//   [control][flags: family x source x block][pair counters][packets: slot x source][packs: slot x source]
+//   [bulk: slot x source][messages: source x block x slot of the pair][team lines: slot][self-tests]
+//   [copies: one of four slots x source][one-way rings: source x slot of the ring][their counters]
 #pragma once
 
 #include <cstddef>
@@ -36,6 +37,24 @@ struct alignas(16) line {
 
 struct alignas(128) flag {
   epoch_t epoch;
+};
+
+// Stored whole, by lanes together; the last word is a number that says that it has come.
+struct alignas(128) wide_line {
+  std::uint64_t word[16];
+};
+
+// Units 0 to 6 and 8 to 14 are whole in the first and in the second line; the halves of unit 7 share a word each
+// with the numbers. Memory of packs is never anything else's: at the numbers' places there have only been epochs,
+// so that nothing stale looks like one.
+struct wide_pack {
+  static constexpr unsigned units = 15;
+  wide_line line[2];
+
+  // The words of a unit that is not split, and of the one that is.
+  static constexpr unsigned split_unit = 7, split_word = 14, number_word = 15;
+  static XYL_FN constexpr unsigned line_of(unsigned unit) { return unit / 8; }
+  static XYL_FN constexpr unsigned word_of(unsigned unit) { return 2 * (unit % 8); }
 };
 
 // Flags are never shared between protocols or between phases of one: each family has one flag per (source, block),
@@ -175,8 +194,10 @@ struct layout {
   std::uint64_t bulk_stride = 0;    // bytes of one (slot, source) bulk region
   std::uint64_t spread = 0;         // see place(); 0: none
   std::uint64_t packets = 0;        // offset of the packet regions
+  std::uint64_t wide_stride = 0;    // bytes of one (slot, source) region of packs; 0: there are none
+  std::uint64_t wide = 0;           // offset of those regions
   std::uint64_t bulk = 0;           // offset of the bulk regions
-  std::uint32_t pair_blocks = 0;    // the most blocks of one message of a pair
+  std::uint32_t pair_blocks = 0;    // the most blocks of a message of a pair that goes through its rings
   std::uint32_t pair_slots = 0;     // of each block's ring
   std::uint64_t pair_chunk = 0;     // bytes of data in such a slot; whole units
   std::uint64_t counters = 0;       // offset of the pairs' counters
@@ -194,14 +215,15 @@ struct layout {
   static constexpr std::uint32_t most_pair_blocks(std::uint32_t blocks) {
     return blocks < 64 ? (blocks < 16 ? blocks : 16) : blocks / 4;
   }
-  // As many chunks are on their way together.
-  static constexpr unsigned copy_slots = 4;
+  // As many chunks are on their way together, of copy engines and of each block of a long message.
+  static constexpr unsigned copy_slots = 4, long_slots = 4;
 
   // packet_bytes and bulk_bytes: budgets of one slot, shared by all sources. message_bytes: the same of all pairs'
-  // rings. copy_bytes: of all that copy engines write.
+  // rings. copy_bytes: of all that copy engines write. wide_bytes: of one slot of packs.
   static constexpr layout make(std::uint32_t ranks, std::uint32_t blocks, std::uint64_t packet_bytes,
                                std::uint64_t bulk_bytes, std::uint64_t message_bytes = 0,
-                               std::uint32_t pair_slots = 4, std::uint64_t copy_bytes = 0) {
+                               std::uint32_t pair_slots = 4, std::uint64_t copy_bytes = 0,
+                               std::uint64_t wide_bytes = 0) {
     layout l;
     l.ranks = ranks;
     l.blocks = blocks;
@@ -212,8 +234,10 @@ struct layout {
     const std::uint64_t ring = message_bytes / ranks / l.pair_blocks / pair_slots / 128 * 128;
     l.pair_chunk = ring < 2 * header_bytes ? header_bytes : ring - header_bytes;
     l.counters = sizeof(control_block) + sizeof(flag) * flags(ranks, blocks);
-    l.packets = round_up(l.counters + 2 * sizeof(std::uint64_t) * ranks * l.pair_blocks, 128);
-    l.bulk = round_up(l.packets + 2 * ranks * l.packet_stride, 4096);
+    l.packets = round_up(l.counters + 2 * sizeof(std::uint64_t) * ranks * blocks, 128);
+    l.wide = round_up(l.packets + 2 * ranks * l.packet_stride, 4096);
+    l.wide_stride = wide_bytes / ranks / sizeof(wide_pack) * sizeof(wide_pack);
+    l.bulk = round_up(l.wide + 2 * ranks * l.wide_stride, 4096);
     l.messages = l.bulk + 2 * ranks * l.bulk_stride;
     l.team = round_up(l.messages + ranks * l.pair_blocks * pair_slots * (header_bytes + l.pair_chunk), 4096);
     l.copies = l.team + (blocks > 1 ? round_up(2 * sizeof(line) * team_rows * team_sets * team_groups, 4096) : 0);
@@ -262,6 +286,14 @@ struct layout {
   XYL_FN constexpr std::uint64_t packet_offset(unsigned slot, unsigned source, std::uint64_t unit) const {
     return header_offset(slot, source) + header_bytes + sizeof(line) * unit;
   }
+  // Where a source's packs lie, and how many there is room for. The only peer of one of two ranks has the slot to
+  // itself.
+  XYL_FN constexpr std::uint64_t wide_offset(unsigned slot, unsigned source, std::uint64_t pack = 0) const {
+    return wide + (std::uint64_t{slot} * ranks + (ranks == 2 ? 0 : source)) * wide_stride + sizeof(wide_pack) * pack;
+  }
+  XYL_FN constexpr std::uint64_t wide_packs() const {
+    return (ranks == 2 ? 2 : 1) * wide_stride / sizeof(wide_pack);
+  }
   XYL_FN constexpr std::uint64_t bulk_offset(unsigned slot, unsigned source) const {
     return bulk + (static_cast<std::uint64_t>(slot) * ranks + source) * bulk_stride;
   }
@@ -275,10 +307,23 @@ struct layout {
   }
   // The number of the last chunk that this rank's block has sent to a peer, or got from it; the owner's alone.
   XYL_FN constexpr std::uint64_t sent_offset(unsigned peer, unsigned block) const {
-    return counters + sizeof(std::uint64_t) * (static_cast<std::uint64_t>(peer) * pair_blocks + block);
+    return counters + sizeof(std::uint64_t) * (static_cast<std::uint64_t>(peer) * blocks + block);
   }
   XYL_FN constexpr std::uint64_t received_offset(unsigned peer, unsigned block) const {
     return sent_offset(ranks + peer, block);
+  }
+  // Of a long message (see long_transfer.hpp): the header of a block that has no ring, beside its flag, and the
+  // room for its k-th chunk, in the region of the sender.
+  XYL_FN constexpr std::uint64_t long_header_offset(unsigned source, unsigned block) const {
+    return flag_offset(flag_family::message, source, block) + sizeof(flag) / 2;
+  }
+  XYL_FN constexpr std::uint64_t long_slot_offset(unsigned slot, unsigned source, unsigned block, std::uint64_t k,
+                                                  std::uint64_t slot_bytes) const {
+    return bulk_offset(slot, source) + (std::uint64_t{block} * long_slots + k % long_slots) * slot_bytes;
+  }
+  // The most that such a chunk may have where so many blocks share the region; whole lines.
+  constexpr std::uint64_t long_slot_room(unsigned of_blocks) const {
+    return bulk_stride / (std::uint64_t{of_blocks} * long_slots) / 128 * 128;
   }
   // The header of a chunk in the receiver's workspace; data lies header_bytes behind it, or, if tiny, inside.
   XYL_FN constexpr std::uint64_t message_offset(unsigned source, unsigned block, std::uint64_t number) const {

@@ -52,6 +52,35 @@ XYL_FN int rank_after(const Call& c, int k) {
   return c.rank + k < c.ranks ? c.rank + k : c.rank + k - c.ranks;
 }
 
+// What does not fill a lane's batch: its loads are on their way together too. Whole units u, u + lanes ... of which
+// fewer than a batch are below `end`.
+template <bool FromPeer = false, class S>
+XYL_FN void load_rest(S& s, const unit16* from, std::uint64_t u, std::uint64_t end, std::uint64_t lanes,
+                      unit16 (&data)[move_unroll]) {
+#pragma unroll
+  for (int i = 0; i < move_unroll - 1; ++i) {
+    if (u + i * lanes >= end) continue;
+    if constexpr (FromPeer)
+      data[i] = s.load_peer16(from + (u + i * lanes));
+    else
+      data[i] = s.load16(from + (u + i * lanes));
+  }
+}
+template <class S>
+XYL_FN void store_rest(S& s, unit16* to, std::uint64_t u, std::uint64_t end, std::uint64_t lanes,
+                       const unit16 (&data)[move_unroll]) {
+#pragma unroll
+  for (int i = 0; i < move_unroll - 1; ++i)
+    if (u + i * lanes < end) s.store16(to + (u + i * lanes), data[i]);
+}
+// The first that is not below `end`.
+XYL_FN std::uint64_t past_rest(std::uint64_t u, std::uint64_t end, std::uint64_t lanes) {
+#pragma unroll
+  for (int i = 0; i < move_unroll - 1; ++i)
+    if (u < end) u += lanes;
+  return u;
+}
+
 // Copies units of a piece of user memory to workspace offset `to` of ranks rank + first_step .. rank + last_step
 // (mod ranks; step 0 is this rank). All ranks start with a different peer, so that no memory is everybody's target
 // at once.
@@ -76,6 +105,13 @@ XYL_FN void push_piece(S& s, const Call& c, const std::byte* piece, std::uint64_
         for (int i = 0; i < move_unroll; ++i) s.store16(staged + (u + i * lanes - units.begin), data[i]);
       }
     }
+    if (u < whole) {
+      unit16 data[move_unroll];
+      load_rest(s, reinterpret_cast<const unit16*>(piece), u, whole, lanes, data);
+      for (int k = first_step; k <= last_step; ++k)
+        store_rest(s, at<unit16>(c, rank_after(c, k), to) - units.begin, u, whole, lanes, data);
+      u = past_rest(u, whole, lanes);
+    }
     for (; u < units.end; u += lanes) {
       const auto data = load_grained<unit16>(piece + u * 16, bytes - u * 16, grain);
       for (int k = first_step; k <= last_step; ++k)
@@ -85,8 +121,8 @@ XYL_FN void push_piece(S& s, const Call& c, const std::byte* piece, std::uint64_
 }
 
 // Copies units of a piece that lies at workspace offset `from` of rank `owner` to user memory, and, where
-// forward(k) says so, to workspace offset `to` of rank + k.
-template <class S, class Call, class Forward>
+// forward(k) says so, to workspace offset `to` of rank + k. BatchesRest: false where registers are short.
+template <bool BatchesRest = true, class S, class Call, class Forward>
 XYL_FN void deliver_and_forward(S& s, const Call& c, std::byte* piece, std::uint64_t bytes, unsigned grain,
                                 range units, std::uint64_t from, int owner, std::uint64_t to, Forward forward) {
   if constexpr (copying_space<S>) {
@@ -111,6 +147,14 @@ XYL_FN void deliver_and_forward(S& s, const Call& c, std::byte* piece, std::uint
 #pragma unroll
       for (int i = 0; i < move_unroll; ++i) s.store16(reinterpret_cast<unit16*>(piece) + (u + i * lanes), data[i]);
     }
+    if (BatchesRest && u < whole) {
+      unit16 data[move_unroll];
+      load_rest<true>(s, staged - units.begin, u, whole, lanes, data);
+      for (int k = 1; k < c.ranks; ++k)
+        if (forward(k)) store_rest(s, at<unit16>(c, rank_after(c, k), to) - units.begin, u, whole, lanes, data);
+      store_rest(s, reinterpret_cast<unit16*>(piece), u, whole, lanes, data);
+      u = past_rest(u, whole, lanes);
+    }
     for (; u < units.end; u += lanes) {
       const unit16 data = s.load_peer16(staged + (u - units.begin));
       for (int k = 1; k < c.ranks; ++k)
@@ -120,10 +164,10 @@ XYL_FN void deliver_and_forward(S& s, const Call& c, std::byte* piece, std::uint
   }
 }
 
-template <class S, class Call>
+template <bool BatchesRest = true, class S, class Call>
 XYL_FN void deliver_piece(S& s, const Call& c, std::byte* piece, std::uint64_t bytes, unsigned grain, range units,
                           std::uint64_t from, int owner) {
-  deliver_and_forward(s, c, piece, bytes, grain, units, from, owner, 0, [](int) { return false; });
+  deliver_and_forward<BatchesRest>(s, c, piece, bytes, grain, units, from, owner, 0, [](int) { return false; });
 }
 
 // Copies units of a piece inside this rank's own memory; nothing to do in place.
@@ -144,6 +188,12 @@ XYL_FN void copy_piece(S& s, std::byte* to, const std::byte* from, std::uint64_t
         data[i] = s.load16(reinterpret_cast<const unit16*>(from) + (u + i * lanes));
 #pragma unroll
       for (int i = 0; i < move_unroll; ++i) s.store16(reinterpret_cast<unit16*>(to) + (u + i * lanes), data[i]);
+    }
+    if (u < whole) {
+      unit16 data[move_unroll];
+      load_rest(s, reinterpret_cast<const unit16*>(from), u, whole, lanes, data);
+      store_rest(s, reinterpret_cast<unit16*>(to), u, whole, lanes, data);
+      u = past_rest(u, whole, lanes);
     }
     for (; u < units.end; u += lanes)
       store_grained(to + u * 16, bytes - u * 16, grain, load_grained<unit16>(from + u * 16, bytes - u * 16, grain));

@@ -2,10 +2,10 @@
 //
 // One-shot allreduce with packets: every rank puts its whole message, as lines of data and epoch, into every peer's
 // memory, and reduces what arrives there in rank order. One trip, no flag and no ordering between stores, at twice
-// the bytes: the fastest for small messages. Relies on 8-byte stores being seen whole.
+// the bytes: the fastest for small messages. Relies on 8-byte stores being seen whole. It takes no addend: the
+// shortest calls are as long as their code.
 #pragma once
 
-#include "proto/addend.hpp"
 #include "proto/header.hpp"
 #include "proto/partition.hpp"
 #include "proto/reduction.hpp"
@@ -16,35 +16,30 @@ namespace xyl {
 // Peers looked at together where the number of ranks is not a constant.
 inline constexpr int packet_batch = 4;
 
-// Waits for unit `u` of ranks [first, first + N), if this lane has one; words[i] becomes rank first + i's, this
-// rank's own stays. With Headers this lane's header is awaited too, see header.hpp.
-template <int N, bool Headers, class S, class Call>
-XYL_FN bool get_packets(S& s, const Call& c, int first, int ranks, bool has_data, std::uint64_t u,
-                        std::uint64_t (&words)[N]) {
+// Waits for unit `u` of ranks [first, first + N); words[i] becomes rank first + i's, this rank's own stays. Where
+// all ranks are meant, whose number is N then, the space may know a shorter way.
+template <int N, bool All, class S, class Call>
+XYL_FN bool get_packets(S& s, const Call& c, int first, int ranks, std::uint64_t u, std::uint64_t (&words)[N]) {
   const unsigned slot = c.map.slot(s.epoch());
-  constexpr int lines_in_all = Headers ? N + 1 : N;
-  const line* lines[lines_in_all];
-  std::uint64_t got[lines_in_all];
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    const int p = first + i;
-    const bool is_peer = has_data && p != c.rank && p < ranks;
-    got[i] = words[i];
-    lines[i] =
-        is_peer ? at<const line>(c, c.rank, c.map.packet_offset(slot, static_cast<unsigned>(p), u)) : nullptr;
-  }
   const waiting w{first, phase::packet, N};
-  bool good;
-  if constexpr (Headers)
-    good = get_all_and_header(s, c, static_cast<int>(s.lane() % 32), lines, got, w);
-  else
-    good = s.template get_all<N>(lines, packet_epoch(s.epoch()), got, w);
+  const line* const row = at<const line>(c, c.rank, c.map.packet_offset(slot, static_cast<unsigned>(first), u));
+  if constexpr (All && requires { s.template get_row<N>(row, c.map.packet_stride, c.rank, 0u, words, w); }) {
+    return s.template get_row<N>(row, c.map.packet_stride, c.rank, packet_epoch(s.epoch()), words, w);
+  } else {
+    const line* lines[N];
 #pragma unroll
-  for (int i = 0; i < N; ++i) words[i] = got[i];
-  return good;
+    for (int i = 0; i < N; ++i) {
+      const int p = first + i;
+      lines[i] = p != c.rank && p < ranks
+                     ? at<const line>(c, c.rank, c.map.packet_offset(slot, static_cast<unsigned>(p), u))
+                     : nullptr;
+    }
+    return s.template get_all<N>(lines, packet_epoch(s.epoch()), words, w);
+  }
 }
 
-// The same between two ranks: there is one peer.
+// The same between two ranks: there is one peer. With Headers its header is awaited too, see header.hpp, and a lane
+// without data comes for that alone.
 template <bool Headers, class S, class Call>
 XYL_FN bool get_packet_of_peer(S& s, const Call& c, bool has_data, std::uint64_t u, std::uint64_t (&words)[2]) {
   const int peer = 1 - c.rank;
@@ -65,8 +60,7 @@ XYL_FN bool get_packet_of_peer(S& s, const Call& c, bool has_data, std::uint64_t
   return good;
 }
 
-// Combines unit `u` of ranks [first, first + N) into acc, in rank order; this rank's own comes from `own`. A lane
-// without data comes for its header alone.
+// Combines unit `u` of ranks [first, first + N) into acc, in rank order; this rank's own comes from `own`.
 template <int N, bool Headers, class S, class Call, class R>
 XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ranks, bool has_data, std::uint64_t u,
                            std::uint64_t own, typename R::accumulator (&acc)[R::per_word]) {
@@ -76,7 +70,7 @@ XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ran
   if constexpr (N == 2) {  // only where there are two ranks
     if (!get_packet_of_peer<Headers>(s, c, has_data, u, words)) return false;
   } else {
-    if (!get_packets<N, Headers>(s, c, first, ranks, has_data, u, words)) return false;
+    if (!get_packets<N, N == R::ranks>(s, c, first, ranks, u, words)) return false;
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) {
@@ -92,12 +86,13 @@ XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ran
 }
 
 // The same over all ranks. with_headers: this is the lane's first, and comes for its header too (then `good` is the
-// verdict of no other wait); only with a constant number of ranks.
+// verdict of no other wait); only between two.
 template <class R, class S, class Call>
 XYL_FN bool reduce_unit(S& s, const Call& c, const R& red, bool with_headers, bool good, bool has_data,
                         std::uint64_t u, std::uint64_t own, typename R::accumulator (&acc)[R::per_word]) {
   if constexpr (R::ranks != 0) {
-    if (with_headers) return reduce_packets<R::ranks, true>(s, c, red, 0, R::ranks, has_data, u, own, acc);
+    if constexpr (R::ranks == 2)
+      if (with_headers) return reduce_packets<R::ranks, true>(s, c, red, 0, R::ranks, has_data, u, own, acc);
     return good && (!has_data || reduce_packets<R::ranks, false>(s, c, red, 0, R::ranks, true, u, own, acc));
   } else {
     for (int p = 0; p < c.ranks && good && has_data; p += packet_batch)
@@ -105,32 +100,27 @@ XYL_FN bool reduce_unit(S& s, const Call& c, const R& red, bool with_headers, bo
     return good;
   }
 }
-// Whether a block's first units, of which it has so many, bring the headers: between two ranks always, and among
-// more (where a lane more for every poll costs more than it saves) if no lanes are free to see to them; but not
-// where the looks at one line follow each other.
+// Whether the first units bring the headers: between two ranks, but not where the looks at one line follow each
+// other. Among more the code for that, a wait of its own, costs a small call more than it saves (0.3 us with 8
+// ranks of one GPU): instructions have to be fetched.
 template <class R, class S, class Call>
-XYL_FN bool units_bring_headers(const S& s, const Call& c, std::uint64_t units) {
-  return R::ranks != 0 && !c.map.headers_by_block && can_share_headers(s, c) &&
-         (R::ranks == 2 || units + static_cast<unsigned>(R::ranks) > s.lanes());
+XYL_FN bool units_bring_headers(const S& s, const Call& c) {
+  return R::ranks == 2 && !c.map.headers_by_block && can_share_headers(s, c);
 }
 
 // The first unit of this lane: its trip to memory overlaps with the one of the epoch. Not before begin_early(): the
 // launch before may still be writing it.
-struct first_words {
-  std::uint64_t own, addend;
-};
 template <bool Whole, class S, class Call, class R>
-XYL_FN first_words load_first(const S& s, const Call& c, const R&) {
+XYL_FN std::uint64_t load_first(const S& s, const Call& c, const R&) {
   const range mine = part_of_block(s, units_of(c.count, R::per_word));
   const std::uint64_t u = mine.begin + s.lane();
-  if (u >= mine.end) return {};
-  return {load_user<typename R::element, std::uint64_t, Whole>(c.input, u * R::per_word, c.count,
-                                                               is_aligned(c.input, 8)),
-          has_addend<R>(c) ? load_addend<false, R>(c, u * R::per_word) : 0};
+  if (u >= mine.end) return 0;
+  return load_user<typename R::element, std::uint64_t, Whole>(c.input, u * R::per_word, c.count,
+                                                              is_aligned(c.input, 8));
 }
 
 template <bool Whole, class S, class Call, class R>
-XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, const first_words& loaded) {
+XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint64_t first_word) {
   using T = typename R::element;
   const int ranks = R::ranks ? R::ranks : c.ranks;
   const epoch_t e = s.epoch();
@@ -138,7 +128,7 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, const firs
   const range mine = part_of_block(s, units_of(c.count, R::per_word));
   const auto own = [&](std::uint64_t u) {
     return u - mine.begin < s.lanes()
-               ? loaded.own
+               ? first_word
                : load_user<T, std::uint64_t, Whole>(c.input, u * R::per_word, c.count, in_aligned);
   };
 
@@ -158,7 +148,7 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, const firs
   // Nothing is stored before it is known that the calls fit together. Between two ranks every lane sees that for
   // itself, as there is one header; else the lanes agree once, after their first unit.
   if (!join(s)) return false;
-  bool with_headers = units_bring_headers<R>(s, c, mine.size());
+  bool with_headers = units_bring_headers<R>(s, c);
   bool good = with_headers || check_headers(s, c);
   bool agreed = with_headers && R::ranks == 2;
   for (std::uint64_t first = mine.begin; first < mine.end || !agreed || with_headers; first += s.lanes()) {
@@ -173,10 +163,8 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, const firs
     }
     if (good && has_data) {
       received(s);
-      if (has_addend<R>(c) && first == mine.begin)
-        add_word<R>(loaded.addend, acc);
-      else
-        finish_word(c, red, u * R::per_word, acc);
+#pragma unroll
+      for (int k = 0; k < R::per_word; ++k) acc[k] = red.finish(acc[k]);
       store_user<T, std::uint64_t, Whole>(c.output, u * R::per_word, c.count, out_aligned, R::codec::encode(acc));
     }
   }

@@ -139,7 +139,7 @@ XYL_FN bool gather_results(S& s, const Call& c, const R& red, const shares& cut,
 #pragma unroll 1
   for (int k = 1; k < c.ranks; ++k) {
     const int p = rank_after(c, k);
-    deliver_piece(s, c, c.output, c.count * (16 / per_unit(red)), grain, cut.of(p), kept, p);
+    deliver_piece<false>(s, c, c.output, c.count * (16 / per_unit(red)), grain, cut.of(p), kept, p);
   }
   return true;
 }

@@ -29,6 +29,7 @@
 //
 // And, where a space has them:
 //
+//   pack_lanes, put_packs(), get_packs()   lines of 128 bytes that are seen whole, see wide_packet.hpp
 //   single_lane        true: every launch is one block of one lane. Then put releases and get_all acquires, so that
 //   a
 //                      header that is put behind data is the data's flag as well

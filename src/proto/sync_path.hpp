@@ -44,13 +44,15 @@ constexpr const char* name_of(sync_path p) {
 // What all ranks of a communicator use on devices. Where packets are not, headers still travel as such.
 struct sync_choice {
   bool packets = true;
+  bool wide_packets = false;  // whether allreduces may use ll128
   flag_order flags = flag_order::release;
-  launch_overlap packet_overlap = launch_overlap::none;
+  launch_overlap packet_overlap = launch_overlap::none;  // of both kinds of packets
   launch_overlap flag_overlap = launch_overlap::none;
 
   constexpr std::uint32_t packed() const {
-    return 1u | static_cast<std::uint32_t>(packets) << 8 | static_cast<std::uint32_t>(flags) << 12 |
-           static_cast<std::uint32_t>(packet_overlap) << 16 | static_cast<std::uint32_t>(flag_overlap) << 24;
+    return 1u | static_cast<std::uint32_t>(packets) << 8 | static_cast<std::uint32_t>(wide_packets) << 9 |
+           static_cast<std::uint32_t>(flags) << 12 | static_cast<std::uint32_t>(packet_overlap) << 16 |
+           static_cast<std::uint32_t>(flag_overlap) << 24;
   }
   friend constexpr bool operator==(const sync_choice&, const sync_choice&) = default;
 };

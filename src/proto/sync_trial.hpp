@@ -35,11 +35,6 @@
 
 namespace xyl {
 
-// Stored whole by lanes together; the last word is the number.
-struct alignas(128) wide_line {
-  std::uint64_t word[16];
-};
-
 enum class trial_verdict : std::uint32_t {
   passed,
   wrong_data,  // a word was not what the peer had put

@@ -15,7 +15,8 @@
 //
 // Every message has at least one chunk, also one of no bytes: it too is compared. A sender is done when its last
 // chunk is in its slot. A message may instead be offered whole, in one slot (see offer.hpp): the receiver takes it
-// from the sender's buffer, and its credit for that slot lets the sender go.
+// from the sender's buffer, and its credit for that slot lets the sender go. Long messages between devices have
+// more room than a ring has: see long_transfer.hpp.
 #pragma once
 
 #include "proto/movement.hpp"
@@ -34,6 +35,20 @@ struct transfer {
   // The blocks of a launch that work on it.
   std::uint16_t first_block = 0;
   std::uint16_t blocks = 1;
+  // Of a long one: bytes of a chunk.
+  std::uint32_t slot_bytes = 0;
+
+  XYL_FN bool is_long() const { return slot_bytes != 0; }
+};
+
+// A call whose next rank is the peer, which is where push_piece() puts what goes one step.
+template <class Call>
+struct toward_peer {
+  std::int32_t rank, ranks;
+  std::byte* const (&workspace)[Call::capacity];
+
+  XYL_FN toward_peer(const Call& c, int peer)
+      : rank(peer > 0 ? peer - 1 : c.ranks - 1), ranks(c.ranks), workspace(c.workspace) {}
 };
 
 // One block's part of one transfer, chunk by chunk: await() until the next can be moved, move() it. A caller with
@@ -81,7 +96,7 @@ class transfer_part {
     const std::uint64_t slot = t_.sends ? departure(c) : arrival(c);
     const std::uint64_t data = slot + (is_beside_header<S>(c) ? sizeof(line) : layout::header_bytes);
     if (t_.sends) {
-      push_piece(s, in_direction(c), t_.from + next_, bytes, grain_of(t_.from, next_), units, data, 1, 1);
+      push_piece(s, toward_peer(c, t_.peer), t_.from + next_, bytes, grain_of(t_.from, next_), units, data, 1, 1);
       tell_receiver(s, c, slot);
     } else {
       deliver_piece(s, c, t_.to + next_, bytes, grain_of(t_.to, next_), units, data, c.rank);
@@ -116,15 +131,6 @@ class transfer_part {
     }
     --left_;
     return s.all(good);
-  }
-
-  // A call whose next rank is the peer, which is where push_piece() puts what goes one step.
-  struct towards {
-    std::int32_t rank, ranks;
-    std::byte* const (&workspace)[Call::capacity];
-  };
-  XYL_FN towards in_direction(const Call& c) const {
-    return {t_.peer > 0 ? t_.peer - 1 : c.ranks - 1, c.ranks, c.workspace};
   }
 
   // Credits are given for half a ring at a time: the sender, who looks at them only when its ring is full, is held
@@ -201,6 +207,14 @@ class transfer_part {
   std::uint64_t left_;        // chunks
   std::uint64_t number_;      // of the next one
 };
+
+// What a rank has for itself goes straight to its place; this block's part of it.
+template <class S>
+XYL_FN void copy_to_self(S& s, const transfer& t, unsigned block) {
+  const unsigned in_grain = grain_of(t.from, 0), out_grain = grain_of(t.to, 0);
+  copy_piece(s, t.to, t.from, t.bytes, in_grain < out_grain ? in_grain : out_grain,
+             part_of(units_of(t.bytes, 16), t.blocks, block));
+}
 
 // The transfer that this block of a launch belongs to, from its beginning to its end.
 template <class S, class Call>

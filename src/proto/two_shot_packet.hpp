@@ -8,6 +8,7 @@
 // be a whole phase ahead of its peers.
 #pragma once
 
+#include "proto/addend.hpp"
 #include "proto/packet.hpp"
 
 namespace xyl {
@@ -88,7 +89,7 @@ XYL_FN bool two_shot_packet_block(S& s, const Call& c, const R& red) {
   // As in the one-shot form: the lanes agree once, after their first unit, and nothing is stored to the output
   // before. Results go on their way to the peers' workspaces at once: in a call that fails nobody reads them.
   if (!join(s)) return false;
-  bool with_headers = units_bring_headers<R>(s, c, mine.size());
+  bool with_headers = units_bring_headers<R>(s, c);
   bool good = with_headers || check_headers(s, c);
   bool agreed = false;
   for (std::uint64_t first = mine.begin; first < mine.end || !agreed; first += s.lanes()) {

@@ -25,6 +25,7 @@ std::string method_text(const perf_options& o) {
   if (o.aggregated_calls > 1) text += format_text(" of %d calls", o.aggregated_calls);
   text += format_text(", %d warm-up; median of %d, slowest rank", o.warmup_iterations, o.repetitions);
   if (o.registration > 0) text += "; registered buffers";
+  if (o.rewrite) text += "; single calls, inputs written anew before each";
   if (o.graph_launches > 0) text += format_text("; in a CUDA graph launched %d times", o.graph_launches);
   if (o.threads * o.ranks_per_thread > 1)
     text +=

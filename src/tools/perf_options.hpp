@@ -39,7 +39,8 @@ struct perf_options {
   int ranks_per_thread = 1;
   memory_choice memory = memory_choice::automatic;
   bool compare = false;
-  model_options model;  // of decode and fused
+  bool rewrite = false;  // inputs, before every timed call
+  model_options model;   // of decode and fused
   std::string json_file;
   std::string csv_file;
 };

@@ -127,7 +127,8 @@ result measurement::check_placement(const calls& what, std::int64_t& wrong) {
 
 result measurement::choose_iterations(const calls& what, int& iterations) {
   const bool on_stream = team_.own.front().memory->stream() != nullptr;
-  const int most = options().graph_launches > 0 ? 50 : on_stream ? 500 : 20'000;
+  // A single call takes a meeting of the ranks beside its own time.
+  const int most = options().graph_launches > 0 ? 50 : on_stream ? 500 : options().rewrite ? 1000 : 20'000;
   return choose_repeats(
       team_, [&](int times) { return call_often(what, times * options().aggregated_calls); }, most, iterations);
 }
@@ -149,6 +150,10 @@ result measurement::time_placement(const calls& what, int& iterations, placement
     XYL_TRY(launch());  // the first launch of a graph also uploads it
     XYL_TRY(wait());
   }
+  const auto write_anew = [&] {
+    for (const collective_call& c : what)
+      rewrite(c.send, elements_of(collective_.send, c.count, c.ranks) * info_of(c.type).size);
+  };
   const work all_launches = [&]() -> result {
     for (int i = 0; i < launches; ++i) XYL_TRY(launch());
     return {};
@@ -157,6 +162,16 @@ result measurement::time_placement(const calls& what, int& iterations, placement
   std::vector<double> theirs;
   for (int i = 0; i < options().repetitions; ++i) {
     double seconds = 0;
+    if (options().rewrite) {
+      XYL_TRY(time_singly(
+          team_, write_anew, [&] { return call(what); }, times, seconds));
+      ours.push_back(seconds);
+      if (!with_mpi) continue;
+      XYL_TRY(time_singly(
+          team_, write_anew, [&] { return call_mpi_often(what, 1); }, times, seconds));
+      theirs.push_back(seconds);
+      continue;
+    }
     XYL_TRY(time_once(team_, all_launches, seconds));
     XYL_TRY(wait());
     ours.push_back(seconds / times / launches);

@@ -52,6 +52,9 @@ seen_flags add_flags(CLI::App& app, perf_options& out) {
             out.operations);
   app.add_flag("--compare", out.compare,
                "Measure the same call of the MPI library as well, in turn, on host memory; show time and ratio");
+  app.add_flag("--rewrite", out.rewrite,
+               "Write every input anew before each timed call, as a program would, on host memory; calls are timed "
+               "one by one, MPI's alike");
   return seen;
 }
 
@@ -78,6 +81,10 @@ std::string find_contradiction(const seen_flags& seen, perf_options& out) {
   if (out.compare) out.memory = memory_choice::host;
   if (out.compare && out.threads * out.ranks_per_thread > 1)
     return "--compare measures one rank per process, as MPI has them; leave --nthreads and --ngpus out";
+  if (out.rewrite && out.memory == memory_choice::device)
+    return "--rewrite is for host memory; leave --memory out, or say --memory host";
+  if (out.rewrite) out.memory = memory_choice::host;
+  if (out.rewrite && out.aggregated_calls > 1) return "--rewrite times single calls; leave --agg_iters out";
   if (out.graph_launches > 0 && out.memory == memory_choice::host)
     return "--cudagraph needs device memory; leave it out on host memory";
   for (xylDataType_t type : out.types)

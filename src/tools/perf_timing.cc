@@ -36,6 +36,26 @@ result time_once(perf_team& team, const work& calls, double& seconds) {
   return {};
 }
 
+result time_singly(perf_team& team, const std::function<void()>& prepare, const work& call, int times,
+                   double& seconds) {
+  std::vector<double> all;
+  for (int i = 0; i < times; ++i) {
+    prepare();
+    XYL_TRY(time_once(team, call, seconds));
+    all.push_back(seconds);
+  }
+  seconds = median(std::move(all));
+  return {};
+}
+
+void rewrite(const void* buffer, std::size_t bytes) {
+  // One store takes a line away from all other caches. Volatile: the compiler must not see that nothing changes.
+  constexpr std::size_t line_bytes = 64;
+  auto* const at = static_cast<volatile std::byte*>(const_cast<void*>(buffer));
+  for (std::size_t i = 0; i < bytes; i += line_bytes) at[i] = at[i];
+  if (bytes > 0) at[bytes - 1] = at[bytes - 1];
+}
+
 result record_graph(perf_team& team, const work& calls, work& launch) {
   perf_memory& first = *team.own.front().memory;
   const work joined = [&]() -> result {

@@ -21,6 +21,14 @@ result wait_for_work(perf_team& team, const char* function);
 
 result time_once(perf_team& team, const work& calls, double& seconds);
 
+// The same of so many single calls, each after its preparation, which is not timed: their median. With calls so
+// short that ranks leaving the barrier one after the other shows: some tenths of a microsecond.
+result time_singly(perf_team& team, const std::function<void()>& prepare, const work& call, int times,
+                   double& seconds);
+
+// As if the bytes were computed anew: their lines are this processor's alone from then on. The values stay.
+void rewrite(const void* buffer, std::size_t bytes);
+
 // Makes a launch of a CUDA graph of what `calls` enqueues on the own ranks' streams.
 result record_graph(perf_team& team, const work& calls, work& launch);
 

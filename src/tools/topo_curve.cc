@@ -29,11 +29,8 @@ struct table {
 };
 
 result table_of_machine(const topo::graph& g, const topo_plan_options& options, table& out) {
-  topo::plan_request request;
-  XYL_TRY(request_of(g, options, request));
-  request.what = {options.what};
   topo::plan p;
-  XYL_TRY(topo::make_plan(g, request, p));
+  XYL_TRY(plan_machine(g, options, false, p));
   const topo::collective_plan& c = p.collectives[0];
   const auto ranks = static_cast<unsigned>(p.places.size());
   out.title = std::string(name_of(options.what)) + ", " + std::to_string(ranks) + " ranks";

@@ -8,6 +8,7 @@
 
 #include "tools/topo_plan_request.hpp"
 #include "topo/describe.hpp"
+#include "topo/host_plan.hpp"
 
 namespace xyl {
 namespace {
@@ -31,7 +32,7 @@ void print_order(const plan& p, std::ostream& out) {
                        p.places[rank].pci.c_str());
   out << format_text("rings  %.1f GB/s over each edge of the ring, all rings at once\n", p.ring_rate);
   for (const auto& ring : p.rings) out << "  " << list_of(ring) << "\n";
-  out << "trees  parent of each rank, - at the root\n";
+  if (!p.trees.empty()) out << "trees  parent of each rank, - at the root\n";
   for (const auto& tree : p.trees) {
     out << " ";
     for (int parent : tree) out << " " << (parent < 0 ? std::string("-") : std::to_string(parent));
@@ -90,17 +91,41 @@ void print_phases(const topo::graph& g, const candidate& c, std::uint64_t bytes,
   }
 }
 
+// Processes, which meet in host memory: as many on each NUMA node, neighbours in number on one.
+result plan_without_gpus(const topo::graph& g, const topo_plan_options& options, const topo::plan_request& request,
+                         plan& out) {
+  std::vector<int> nodes;
+  for (const topo::vertex& v : g.vertices)
+    if (v.kind == topo::vertex_kind::numa_node)
+      nodes.push_back(static_cast<int>(v.os_index.value_or(nodes.size())));
+  const std::size_t ranks = options.ranks.value_or(std::max<std::size_t>(2, nodes.size()));
+  if (ranks < 2 || ranks > topo::most_members)
+    return error(xylInvalidArgument, "%zu rank%s without GPUs; 2 to %zu can be planned", ranks,
+                 ranks == 1 ? "" : "s", topo::most_members);
+  std::vector<int> numa_of_rank(ranks, nodes.empty() ? -1 : 0);
+  for (std::size_t rank = 0; rank < ranks && !nodes.empty(); ++rank)
+    numa_of_rank[rank] = nodes[ranks <= nodes.size() ? rank : rank * nodes.size() / ranks];
+  XYL_TRY(topo::make_host_plan({.numa_of_rank = numa_of_rank}, request, out));
+  for (std::size_t rank = 0; rank < ranks && !nodes.empty(); ++rank)
+    out.places[rank].gpu = format_text("process on NUMA node %d", numa_of_rank[rank]);
+  out.notes.insert(out.notes.begin(),
+                   "There is no GPU: ranks are processes, each with a processor of its own, that "
+                   "meet in host memory.");
+  return {};
+}
+
 }  // namespace
 
 result request_of(const topo::graph& g, const topo_plan_options& options, topo::plan_request& out) {
   const std::vector<topo::vertex_id> gpus = g.gpus();
-  if (gpus.empty()) return error(xylInvalidArgument, "this machine has no GPU to plan for");
   const std::size_t ranks = options.ranks.value_or(gpus.size());
-  if (ranks < 1 || ranks > topo::most_members)
+  if (gpus.empty() && options.nodes > 1)
+    return error(xylInvalidArgument, "this machine has no GPU to plan a cluster for");
+  if (!gpus.empty() && (ranks < 1 || ranks > topo::most_members))
     return error(xylInvalidArgument, "%zu ranks; 1 to %zu can be planned", ranks, topo::most_members);
   topo::plan_request request;
   // More ranks than GPUs: neighbours in number share one, as launchers place them.
-  for (std::size_t rank = 0; rank < ranks; ++rank)
+  for (std::size_t rank = 0; rank < ranks && !gpus.empty(); ++rank)
     request.gpu_of_rank.push_back(gpus[ranks <= gpus.size() ? rank : rank * gpus.size() / ranks]);
   request.forced = options.forced;
   request.deterministic = options.deterministic;
@@ -114,12 +139,17 @@ result request_of(const topo::graph& g, const topo_plan_options& options, topo::
   return {};
 }
 
-result print_plan(const topo::graph& g, const topo_plan_options& options, std::ostream& out) {
+result plan_machine(const topo::graph& g, const topo_plan_options& options, bool every_collective, plan& out) {
   topo::plan_request request;
   XYL_TRY(request_of(g, options, request));
-  request.what = {options.what};
+  if (!every_collective) request.what = {options.what};
+  if (!request.gpu_of_rank.empty()) return topo::make_plan(g, request, out);
+  return plan_without_gpus(g, options, request, out);
+}
+
+result print_plan(const topo::graph& g, const topo_plan_options& options, std::ostream& out) {
   plan p;
-  XYL_TRY(topo::make_plan(g, request, p));
+  XYL_TRY(plan_machine(g, options, false, p));
   print_order(p, out);
   print_winners(p.collectives[0], out);
   print_candidates(p.collectives[0], options.bytes, out);
@@ -128,10 +158,8 @@ result print_plan(const topo::graph& g, const topo_plan_options& options, std::o
 }
 
 result print_plan_json(const topo::graph& g, const topo_plan_options& options, std::ostream& out) {
-  topo::plan_request request;
-  XYL_TRY(request_of(g, options, request));
   plan p;
-  XYL_TRY(topo::make_plan(g, request, p));
+  XYL_TRY(plan_machine(g, options, true, p));
   out << topo::describe_text(p);
   return {};
 }

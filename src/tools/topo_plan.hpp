@@ -17,7 +17,8 @@ namespace xyl {
 
 struct topo_plan_options {
   std::uint64_t bytes = 1 << 20;  // --plan BYTES
-  std::optional<unsigned> ranks;  // --ranks N: the first N GPUs; more than there are GPUs: several on each
+  std::optional<unsigned> ranks;  // --ranks N: the first N GPUs; more than there are GPUs: several on each; without
+                                  // GPUs 2, or one on each NUMA node
   topo::pattern what = topo::pattern::all_reduce;  // --collective C
   std::string plan_file;                           // as XYLEM_PLAN; empty: none
   std::optional<topo::method> forced;              // as XYLEM_ALGO
@@ -27,7 +28,8 @@ struct topo_plan_options {
   topo::network between;                           // --network GB/s,us
 };
 
-// Errors: xylInvalidArgument (a machine without GPUs, ranks out of range), xylInvalidUsage (the plan file).
+// Without GPUs ranks are processes. Errors: xylInvalidArgument (ranks out of range; a cluster of machines without
+// GPUs), xylInvalidUsage (the plan file).
 
 // Ring order, trees, islands, each candidate's predicted time with the winner marked, and the winner's phases with
 // the loads of every edge.

@@ -9,6 +9,10 @@
 
 namespace xyl {
 
+// Of a machine without GPUs the request has no ranks.
 result request_of(const topo::graph& g, const topo_plan_options& options, topo::plan_request& out);
+
+// Of GPUs, or, where there are none, of processes.
+result plan_machine(const topo::graph& g, const topo_plan_options& options, bool every_collective, topo::plan& out);
 
 }  // namespace xyl

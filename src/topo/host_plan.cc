@@ -4,9 +4,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "topo/choosing.hpp"
+
 namespace xyl::topo {
 
-result make_host_plan(std::span<const int> numa_of_rank, const plan_override* prescribed, plan& out) {
+result make_host_plan(const host_ranks& ranks, const plan_request& request, plan& out) {
+  const std::span<const int> numa_of_rank = ranks.numa_of_rank;
+  const plan_override* const prescribed = request.override_with ? &*request.override_with : nullptr;
   plan p;
   std::vector<int> order(numa_of_rank.size());
   std::iota(order.begin(), order.end(), 0);
@@ -30,6 +34,21 @@ result make_host_plan(std::span<const int> numa_of_rank, const plan_override* pr
     p.islands.push_back(std::move(nodes));
   }
   p.islands.push_back({island_kind::node, {order}});
+  for (std::size_t i = 0; order.size() > 1 && i < order.size(); ++i) {
+    const auto from = static_cast<std::size_t>(p.rings[0][i]);
+    const auto to = static_cast<std::size_t>(p.rings[0][(i + 1) % order.size()]);
+    const double rate = route_between(ranks, from, to).write.value;
+    p.ring_rate = i == 0 ? rate : std::min(p.ring_rate, rate);
+  }
+  for (pattern what : request.what) {
+    collective_plan c{what, host_candidates(ranks, what, p.rings[0]), {}, ""};
+    if (c.candidates.empty()) continue;
+    choose_by_size(request, c, p.notes);
+    p.collectives.push_back(std::move(c));
+  }
+  if (!p.collectives.empty() && (ranks.probe == nullptr || !ranks.probe->on_host))
+    p.notes.push_back(
+        "Ways between ranks were not measured; predicted times are of a processor of the usual kind.");
   out = std::move(p);
   return {};
 }

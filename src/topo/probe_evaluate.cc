@@ -60,7 +60,7 @@ class evaluation {
     for (const probe_pair& active : step.active) {
       const double value = is_done(answers[active.from]) ? sane(answers[active.from].value) : 0;
       if (value == 0) continue;
-      const bool pulls = step.kind == probe_kind::pull;
+      const bool pulls = step.kind == probe_kind::pull || step.kind == probe_kind::take_over;
       // Who pulls is who gets the data.
       const std::uint32_t here = gpu_of_rank_[active.from], there = gpu_of_rank_[active.to];
       probed_pair* const p = pulls ? find(there, here) : find(here, there);

@@ -13,7 +13,7 @@
 namespace xyl::topo {
 
 inline constexpr std::uint64_t probe_magic = 0x78796c70726f6265;  // "xylprobe"
-inline constexpr std::uint32_t probe_version = 1;
+inline constexpr std::uint32_t probe_version = 2;
 
 // What became of a rank's part of a step. gone: its helper has ended, or was ended because it did not answer.
 enum class probe_state : std::uint32_t { idle, done, failed, gone };
@@ -66,7 +66,8 @@ struct probe_command {
   std::uint32_t kind;  // probe_kind
   std::uint32_t number;
   std::int32_t peer;       // or probe_step::everyone
-  std::uint32_t is_first;  // flags: whether this rank begins
+  std::uint32_t is_first;  // flags, hand_over, take_over: whether this rank begins, or is the one
+                           // whose rate is asked for
   std::uint32_t duration_us;
   std::uint32_t node;
   std::uint8_t skipped[probe_most_ranks];  // everyone but these

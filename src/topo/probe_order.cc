@@ -107,7 +107,8 @@ bool find_fan(const probe_plan_input& in, const std::vector<std::uint8_t>& ranks
 }  // namespace
 
 const char* name_of(probe_kind kind) {
-  static constexpr std::array names{"write", "verify", "read", "push", "pull", "flags", "host write", "host read"};
+  static constexpr std::array names{"write", "verify",     "read",      "push",      "pull",
+                                    "flags", "host write", "host read", "hand over", "take over"};
   return static_cast<std::size_t>(kind) < names.size() ? names[static_cast<std::size_t>(kind)] : "?";
 }
 
@@ -143,8 +144,10 @@ int probe_step::peer_of(int rank) const {
   if (active.empty()) return everyone;
   for (const probe_pair& p : active) {
     if (p.from == rank) return p.to;
-    // Who is sent flags to answers them.
-    if (kind == probe_kind::flags && p.to == rank) return p.from;
+    // Who is sent flags to answers them, and what is done in turn is done by both.
+    const bool by_both =
+        kind == probe_kind::flags || kind == probe_kind::hand_over || kind == probe_kind::take_over;
+    if (by_both && p.to == rank) return p.from;
   }
   return no_part;
 }
@@ -164,8 +167,10 @@ std::vector<probe_step> steps_of(const probe_order& order) {
     circle.push_back({order.around[i], order.around[(i + 1) % order.around_count]});
   // Idle links train down, and clocks too.
   if (!circle.empty()) add(push, probe_purpose::warm_up, circle, order.together_us);
+  // Processors keep what they have written or read: how fast memory is that nobody else uses says nothing of ranks.
+  const probe_kind stores = order.on_host ? hand_over : push, loads = order.on_host ? take_over : pull;
   for (std::uint32_t i = 0; i < order.pairs; ++i)
-    for (probe_kind kind : {push, pull}) add(kind, probe_purpose::alone, {order.alone[i]}, order.alone_us);
+    for (probe_kind kind : {stores, loads}) add(kind, probe_purpose::alone, {order.alone[i]}, order.alone_us);
   for (std::uint32_t i = 0; i < order.pairs; ++i) {
     const probe_pair p = order.alone[i];
     // There and back is one measurement.

@@ -28,6 +28,8 @@ enum class probe_kind : std::uint32_t {
   flags,       // there and back
   host_write,  // rate of stores to host memory of a NUMA node
   host_read,
+  hand_over,  // host memory: rate of stores to lines that one rank reads in turn with them
+  take_over,  // and of loads of lines that it writes in turn with them
 };
 [[nodiscard]] const char* name_of(probe_kind kind);
 

@@ -24,7 +24,7 @@ struct probed_pair {
   std::uint32_t to = 0;
   probe_verdict writes = probe_verdict::untested;  // from writes into the memory of to
   probe_verdict reads = probe_verdict::untested;   // to reads the memory of from
-  double push = 0;
+  double push = 0;                                 // host memory: each on lines that the other rank uses in turn
   double pull = 0;
   double flag_us = 0;        // one way
   double push_together = 0;  // while every GPU sent to its neighbour

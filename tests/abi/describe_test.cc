@@ -51,6 +51,31 @@ TEST(describe, is_json_and_the_same_on_all_ranks) {
   });
 }
 
+TEST(describe, host_memory_has_links_and_predicted_times_as_devices_have) {
+  ::setenv("XYLEM_GPU", "never", 1);
+  for (const bool probed : {false, true}) {
+    ::setenv("XYLEM_PROBE", probed ? "always" : "never", 1);
+    with_ranks(2, [&](int, test_communicator& comm) {
+      const json d = parsed(comm);
+      ASSERT_EQ(d["links"].size(), 2u);
+      for (const json& link : d["links"])
+        for (const char* what : {"write_gigabytes_per_second", "read_gigabytes_per_second", "flag_us"}) {
+          EXPECT_GT(link[what]["value"].get<double>(), 0);
+          EXPECT_EQ(link[what]["source"], probed ? "measured" : "nominal");
+          EXPECT_EQ(link[what]["confidence"], probed ? "high" : "low");
+        }
+      const json& considered = d["plan"]["considered"]["allreduce"];
+      EXPECT_EQ(considered.size(), 7u);
+      for (const json& c : considered) EXPECT_GT(c["predicted_us"]["1M"].get<double>(), 0) << c["name"];
+      EXPECT_FALSE(d["planned_if_every_algorithm_ran"].empty());
+      // What was measured where the library is made is not overruled.
+      EXPECT_EQ(d["host_memory"]["from"], "measured defaults of the library");
+    });
+  }
+  ::unsetenv("XYLEM_PROBE");
+  ::unsetenv("XYLEM_GPU");
+}
+
 TEST(describe, without_devices_it_says_why) {
   ::setenv("XYLEM_GPU", "never", 1);
   with_ranks(2, [](int, test_communicator& comm) {

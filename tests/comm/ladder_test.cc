@@ -11,8 +11,9 @@ namespace {
 
 using times = std::function<double(algorithm, double)>;
 
-topo::tuning climbed(const times& us, bool deterministic = false, int at_most = 1000, bool packets = true) {
-  ladder l(deterministic, packets);
+topo::tuning climbed(const times& us, bool deterministic = false, int at_most = 1000, bool packets = true,
+                     bool wide_packets = true) {
+  ladder l(deterministic, packets, wide_packets);
   for (int i = 0; l.next(); ++i) {
     if (i == at_most) {
       l.stop();
@@ -41,6 +42,10 @@ double lines(algorithm how, double bytes) {
       return 4 + bytes * 1e-3;
     case algorithm::one_shot:
       return 6 + bytes * 1.5e-3;
+    case algorithm::wide_packet:  // never the best
+      return 6.5 + bytes * 1.5e-3;
+    case algorithm::two_shot_wide:
+      return 10 + bytes * 1e-3;
     case algorithm::two_shot:
       return 9 + bytes * 0.5e-3;
     case algorithm::ring:

@@ -51,7 +51,7 @@ TEST_F(planning, the_ring_keeps_together_what_a_switch_holds) {
 TEST_F(planning, how_devices_synchronise_is_in_the_table_and_in_the_description) {
   made_ranks ranks = interleaved();
   sync_decision sync;
-  sync.choice = {false, flag_order::fenced, launch_overlap::none, launch_overlap::early};
+  sync.choice = {false, false, flag_order::fenced, launch_overlap::none, launch_overlap::early};
   sync.rows.push_back({"ll", "words", "yes", "passed", "no: slower than plain flags", 3.14159, 0, false});
   planning_input in = ranks.input();
   planned without, with;
@@ -74,6 +74,43 @@ TEST_F(planning, how_devices_synchronise_is_in_the_table_and_in_the_description)
   EXPECT_EQ(s["paths"][0]["why"], "no: slower than plain flags");
   EXPECT_NE(with.line.find("no packets (overlap none), fence (overlap early)"), std::string::npos) << with.line;
   EXPECT_TRUE(description_of(without)["synchronisation"]["device_memory"].is_null());
+}
+
+TEST_F(planning, lines_of_128_bytes_are_used_where_their_path_is_and_nowhere_else) {
+  made_ranks ranks(topo::test::one_switch(2), {0, 1});
+  sync_decision sync;
+  const auto decide = [&](bool is_wish = false) {
+    ranks.wishes.forced_algorithm.reset();
+    if (is_wish) ranks.wishes.forced_algorithm = algorithm::wide_packet;
+    planning_input in = ranks.input();
+    in.sync = &sync;
+    planned p;
+    EXPECT_TRUE(make_choice(in, p).ok());
+    EXPECT_TRUE(p.agreed.plausible(2));
+    return p;
+  };
+  const auto uses = [](const planned& p, std::uint64_t bytes, bool all_reduces = true) {
+    const selection& s = p.agreed.choice;
+    return s.choose(s.device, bytes, all_reduces) == algorithm::wide_packet;
+  };
+  for (std::uint64_t bytes = 1; bytes < 1ull << 32; bytes *= 2) {
+    EXPECT_FALSE(uses(decide(), bytes)) << bytes;
+    EXPECT_FALSE(uses(decide(true), bytes)) << bytes;
+  }
+  EXPECT_TRUE(has_note(description_of(decide(true)), "XYLEM_ALGO=ll128 is not possible here"));
+  sync.choice.wide_packets = true;
+  const planned p = decide();
+  EXPECT_TRUE(uses(p, 1 << 20));
+  EXPECT_FALSE(uses(p, 1 << 20, false)) << "other collectives have no such form";
+  EXPECT_FALSE(uses(p, 64 << 20));
+  EXPECT_FALSE(uses(p, 1));
+  EXPECT_NE(p.agreed.choice.choose(p.agreed.choice.host, 1 << 20), algorithm::wide_packet);
+  EXPECT_NE(description_of(p).dump().find("{\"up_to\":2097152,\"algorithm\":\"ll128\"}"), std::string::npos);
+  for (std::uint64_t bytes = 1; bytes < 1ull << 32; bytes *= 2) {
+    EXPECT_TRUE(uses(decide(true), bytes)) << bytes;
+    const selection forced = decide(true).agreed.choice;
+    EXPECT_EQ(forced.choose(forced.host, bytes), algorithm::one_shot) << "not between processors";
+  }
 }
 
 TEST_F(planning, thresholds_are_those_of_the_fastest_that_runs) {

@@ -6,8 +6,9 @@
 namespace xyl {
 namespace {
 
-constexpr algorithm every_algorithm[] = {algorithm::packet, algorithm::one_shot, algorithm::two_shot,
-                                         algorithm::ring, algorithm::two_shot_packet};
+constexpr algorithm every_algorithm[] = {
+    algorithm::packet,          algorithm::one_shot,    algorithm::two_shot,     algorithm::ring,
+    algorithm::two_shot_packet, algorithm::wide_packet, algorithm::two_shot_wide};
 
 // What a chunk needs of the workspace, from the protocols' own addressing.
 std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes) {
@@ -21,6 +22,11 @@ std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes
       return 2 * share * 16;  // of a bulk region
     case algorithm::two_shot_packet:
       return 2 * (((bytes + 7) / 8 + map.ranks - 1) / map.ranks) * sizeof(line) + map.header_bytes;
+    case algorithm::wide_packet:
+      return (units + wide_pack::units - 1) / wide_pack::units * sizeof(wide_pack);
+    case algorithm::two_shot_wide:
+      return 2 * (((units + wide_pack::units - 1) / wide_pack::units + map.ranks - 1) / map.ranks) *
+             sizeof(wide_pack);
     case algorithm::ring:
       return (2 * map.ranks - 2) * share * 16;  // of all bulk regions of a slot
   }
@@ -33,10 +39,12 @@ TEST(selection, chunks_fit_the_workspace_for_any_number_of_ranks) {
          {std::uint64_t{4096} * ranks, std::uint64_t{256} << 10 << (ranks / 64), std::uint64_t{16} << 20})
       for (algorithm how : every_algorithm)
         for (unsigned element : {1u, 2u, 4u, 8u}) {
-          const layout map = layout::make(ranks, 1, std::max<std::uint64_t>(budget / 16, 64 * ranks), budget);
+          const layout map = layout::make(ranks, 1, std::max<std::uint64_t>(budget / 16, 64 * ranks), budget, 0, 4,
+                                          0, std::max<std::uint64_t>(budget / 8, 256 * ranks));
           const std::uint64_t elements = chunk_elements(how, map, ~0ull >> 1, element);
           ASSERT_GT(elements, 0u);
           const std::uint64_t room = uses_packets(how)        ? map.packet_stride
+                                     : uses_wide_packets(how) ? map.wide_packs() * sizeof(wide_pack)
                                      : how == algorithm::ring ? map.bulk_stride * ranks
                                                               : map.bulk_stride;
           ASSERT_LE(bytes_needed(how, map, elements * element), room) << name_of(how) << " ranks " << ranks;
@@ -63,6 +71,11 @@ TEST(selection, takes_from_buffers_only_where_all_ranks_can_read_and_nothing_els
   const selection able = selection::defaults(2, p, 0, true), unable = selection::defaults(2, p, 0, false);
   EXPECT_LE(able.single_copy_bytes, able.one_way_single_copy_bytes);
   EXPECT_LT(able.one_way_single_copy_bytes, UINT64_MAX);
+  // Where a core makes both copies of staging, less pays.
+  EXPECT_LE(able.personal_single_copy_bytes, able.single_copy_bytes);
+  EXPECT_LE(able.pair_single_copy_bytes, able.one_way_single_copy_bytes);
+  EXPECT_EQ(unable.personal_single_copy_bytes, UINT64_MAX);
+  EXPECT_EQ(unable.pair_single_copy_bytes, UINT64_MAX);
   EXPECT_EQ(unable.one_way_single_copy_bytes, UINT64_MAX);
   EXPECT_EQ(unable.single_copy_bytes, UINT64_MAX);
   EXPECT_NE(able.hash(), unable.hash());

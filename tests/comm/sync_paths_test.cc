@@ -78,7 +78,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 TEST(sync_paths, a_good_machine_uses_packets_plain_flags_and_overlap) {
   const sync_decision d = decide(facts_of(2), {}, good());
   ASSERT_TRUE(d.verdict.ok()) << d.verdict.text();
-  EXPECT_EQ(d.choice, (sync_choice{true, flag_order::release, launch_overlap::late, launch_overlap::late}));
+  EXPECT_EQ(d.choice, (sync_choice{true, true, flag_order::release, launch_overlap::late, launch_overlap::late}));
   EXPECT_TRUE(d.dropped.empty());
   ASSERT_EQ(d.rows.size(), 2u * sync_paths);
   EXPECT_TRUE(row(d, "ll").is_chosen);
@@ -86,9 +86,12 @@ TEST(sync_paths, a_good_machine_uses_packets_plain_flags_and_overlap) {
   EXPECT_TRUE(row(d, "flag").is_chosen);
   EXPECT_FALSE(row(d, "flag-gpu").is_chosen);
   EXPECT_DOUBLE_EQ(row(d, "ll").trip_us, 1.1) << "of the slowest rank";
-  // Faster than all, but no collective has it.
-  EXPECT_FALSE(row(d, "ll128").is_chosen);
-  EXPECT_TRUE(has(row(d, "ll128").chosen, "no collective"));
+  EXPECT_TRUE(row(d, "ll128").is_chosen);
+  sync_trials slow = good();
+  set(slow, sync_path::wide_packet, of_two(passed(8500), passed(900)));
+  EXPECT_FALSE(decide(facts_of(2), {}, slow).choice.wide_packets);
+  EXPECT_TRUE(has(row(decide(facts_of(2), {}, slow), "ll128").chosen, "slower"));
+  EXPECT_FALSE(decide(facts_of(2), {}, slow).dropped.empty());
   const std::string table = text_of(d.rows);
   for (const char* name : {"ll ", "ll128 ", "flag ", "flag-gpu ", "fence ", "fence+pdl "})
     EXPECT_TRUE(has(table, name)) << table;
@@ -210,12 +213,9 @@ TEST(sync_paths, a_forced_path_is_used_or_refused_with_the_reason) {
       w.path = static_cast<std::uint32_t>(p);
       w.overlapped = overlapped;
       const sync_decision d = decide(facts_of(2), w, good());
-      if (p == sync_path::wide_packet) {
-        EXPECT_EQ(d.verdict.code(), xylInvalidUsage);
-        continue;
-      }
       ASSERT_TRUE(d.verdict.ok()) << d.verdict.text();
-      EXPECT_EQ(d.choice.packets, p == sync_path::packet);
+      EXPECT_EQ(d.choice.packets, !is_flag(p));
+      EXPECT_EQ(d.choice.wide_packets, p == sync_path::wide_packet);
       if (is_flag(p)) {
         EXPECT_EQ(d.choice.flags, order_of(p));
       }

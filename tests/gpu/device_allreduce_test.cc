@@ -4,6 +4,7 @@
 // streams, and what happens when a rank is late, calls something else, aborts, or overlaps with itself. An MPI
 // program of two ranks or more; several may share a GPU. Exits with 1 if anything was wrong, 77 without a GPU.
 #include <chrono>
+#include <span>
 
 #include "proto/turn.hpp"
 #include "tests/gpu/checked_call.hpp"
@@ -14,8 +15,12 @@ namespace {
 
 cudaStream_t streams[2];
 
-constexpr algorithm all_algorithms[] = {algorithm::packet, algorithm::one_shot, algorithm::two_shot,
-                                        algorithm::ring, algorithm::two_shot_packet};
+constexpr algorithm all_algorithms[] = {algorithm::packet,       algorithm::one_shot,        algorithm::two_shot,
+                                        algorithm::ring,         algorithm::two_shot_packet, algorithm::wide_packet,
+                                        algorithm::two_shot_wide};
+constexpr int most_algorithms = std::size(all_algorithms);
+// The last two only where lines of 128 bytes are seen whole.
+int algorithms_here(const device_rank& r) { return r.has_wide_packets() ? most_algorithms : most_algorithms - 2; }
 constexpr xylRedOp_t all_operations[] = {xylSum, xylProd, xylMax, xylMin, xylAvg, xylBitAnd, xylBitOr, xylBitXor};
 
 template <class F>
@@ -43,7 +48,7 @@ void every_type_operation_algorithm(device_rank& r) {
   for_each_type([&]<class T>(xylDataType_t type) {
     for (xylRedOp_t op : all_operations) {
       if (op >= xylBitAnd && !element_traits<T>::is_integer) continue;
-      for (algorithm how : all_algorithms)
+      for (algorithm how : std::span(all_algorithms).first(algorithms_here(r)))
         for (std::uint64_t count : counts) {
           ++seed;
           const unsigned blocks = seed % 3 == 0   ? 1
@@ -57,7 +62,7 @@ void every_type_operation_algorithm(device_rank& r) {
 
 void chunks_of_long_messages(device_rank& r) {
   buffers memory(48 << 20);
-  for (algorithm how : all_algorithms) {
+  for (algorithm how : std::span(all_algorithms).first(algorithms_here(r))) {
     const std::uint64_t count = r.capacity(how) / 2 * 2 + 12345;  // more than two chunks and a tail, in bf16
     memory.run<bfloat16>(r, how, r.most_blocks(), xylSum, xylBfloat16, count, 7, 0, false, streams[0]);
     memory.run<float>(r, how, r.most_blocks(), xylMax, xylFloat32, count / 2, 8, 1, true, streams[0], 100'000);
@@ -72,8 +77,8 @@ void eager_calls_on_two_streams(device_rank& r) {
   // Each call adds up the last one's result, so any overlap or reordering shows.
   const int calls = 6;
   for (int i = 0; i < calls; ++i)
-    r.all_reduce(all_algorithms[i % 5], 1 + i % 3, i == 0 ? in : out, out, 1000, 4, xylFloat32, xylSum,
-                 streams[i % 2]);
+    r.all_reduce(all_algorithms[i % algorithms_here(r)], 1 + i % 3, i == 0 ? in : out, out, 1000, 4, xylFloat32,
+                 xylSum, streams[i % 2]);
   must(cudaDeviceSynchronize(), "synchronise");
   std::vector<float> got(1000);
   must(cudaMemcpy(got.data(), out, 4000, cudaMemcpyDeviceToHost), "copy");
@@ -97,14 +102,15 @@ void graphs_and_eager_calls_in_turns(device_rank& r) {
   must(cudaEventCreateWithFlags(&join, cudaEventDisableTiming), "event");
   const cudaGraphExec_t first = capture(streams[0], [&] {
     for (int i = 0; i < 5; ++i)
-      r.all_reduce(all_algorithms[i % 5], 2, i ? out : in, out, small, 4, xylFloat32, xylSum, streams[0]);
+      r.all_reduce(all_algorithms[(i + most_algorithms - 5) % algorithms_here(r)], 2, i ? out : in, out, small, 4,
+                   xylFloat32, xylSum, streams[0]);
   });
   const cudaGraphExec_t second = capture(streams[0], [&] {
     must(cudaEventRecord(fork, streams[0]), "record");
     must(cudaStreamWaitEvent(streams[1], fork, 0), "wait");
     for (int i = 0; i < 4; ++i)
-      r.all_reduce(all_algorithms[4 - i], r.most_blocks(), i ? out : in, out, big, 4, xylFloat32, xylSum,
-                   streams[i % 2]);
+      r.all_reduce(all_algorithms[algorithms_here(r) - 1 - i], r.most_blocks(), i ? out : in, out, big, 4,
+                   xylFloat32, xylSum, streams[i % 2]);
     must(cudaEventRecord(join, streams[1]), "record");
     must(cudaStreamWaitEvent(streams[0], join, 0), "wait");
   });
@@ -115,7 +121,7 @@ void graphs_and_eager_calls_in_turns(device_rank& r) {
     const int kind = round % 3;
     const int calls = kind == 0 ? 5 : kind == 1 ? 4 : 1;
     if (kind == 2)
-      r.all_reduce(all_algorithms[round % 5], 3, in, out, big, 4, xylFloat32, xylSum, streams[0]);
+      r.all_reduce(all_algorithms[round % algorithms_here(r)], 3, in, out, big, 4, xylFloat32, xylSum, streams[0]);
     else
       must(cudaGraphLaunch(kind == 0 ? first : second, streams[0]), "launch");
     must(cudaMemcpyAsync(got.data(), out, big * 4, cudaMemcpyDeviceToHost, streams[0]), "copy");
@@ -287,10 +293,16 @@ void run_all() {
     every_type_operation_algorithm(r);
   });
   if (ranks_ > 1) {
-    for (algorithm how : all_algorithms)
+    int here = most_algorithms;
+    {
+      device_rank r;
+      here = algorithms_here(r);
+    }
+    const auto usable = std::span(all_algorithms).first(here);
+    for (algorithm how : usable)
       step("a mismatched count is refused by all",
            [&] { a_mismatched_count_is_refused_by_all(how, algorithm::two_shot); });
-    for (algorithm how : all_algorithms)
+    for (algorithm how : usable)
       step("a missing rank is named at the deadline", [&] { a_missing_rank_is_named_at_the_deadline(how); });
     step("the host can end a wait", the_host_can_end_a_wait);
     step("overlapping launches are reported", overlapping_launches_are_reported);

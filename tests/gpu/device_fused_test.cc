@@ -45,8 +45,7 @@ void compare(const fused_data<T>& got, const fused_data<T>& host, const std::str
 
 int launched = 0;
 
-constexpr algorithm first_steps[] = {algorithm::packet, algorithm::two_shot_packet, algorithm::one_shot,
-                                     algorithm::two_shot};
+constexpr algorithm first_steps[] = {algorithm::two_shot_packet, algorithm::one_shot, algorithm::two_shot};
 
 template <class T>
 void in_two_steps(device_rank& r, fused_device& device, const fused_case& f, const fused_data<T>& host) {

@@ -22,6 +22,7 @@ namespace xyl::gpu_test {
 struct settings {
   std::uint64_t packet_bytes = 1 << 20;  // of a slot
   std::uint64_t bulk_bytes = 16 << 20;
+  std::uint64_t wide_bytes = 9 << 18;
   std::uint32_t blocks = 64;
   std::int64_t deadline_ns = 30'000'000'000;
   std::uint64_t copy_bytes = 16 << 20;  // of all slots
@@ -33,7 +34,7 @@ class device_rank {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
     map_ = layout::make(static_cast<std::uint32_t>(ranks_), s.blocks, s.packet_bytes, s.bulk_bytes, 0, 4,
-                        s.copy_bytes);
+                        s.copy_bytes, s.wide_bytes);
     void* page = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     must(page != MAP_FAILED, "mmap");
     control_ = static_cast<control_block*>(page);
@@ -56,6 +57,7 @@ class device_rank {
       must(peer_group::create(rank_, exchange, map_, made), "host memory for XYLEM_P2P=0");
       windows = std::move(made);
     }
+    const bool windows_of_hosts = windows != nullptr;
     must(side_->connect(all, rank_, std::move(windows)), "connect");
     sync_choice sync;
     sync.packet_overlap = sync.flag_overlap =
@@ -63,6 +65,7 @@ class device_rank {
     // XYLEM_SYNC: a flag's name is the order of flags.
     if (p.forced_sync && is_flag(*p.forced_sync)) sync.flags = order_of(*p.forced_sync);
     side_->use(sync);
+    has_wide_packets_ = !windows_of_hosts && p.forced_sync == sync_path::wide_packet;
     int on_this_gpu = 0;
     int blocks = static_cast<int>(s.blocks);
     for (const device_handle& h : all) {
@@ -70,6 +73,7 @@ class device_rank {
       blocks = std::min(blocks, h.max_blocks);
     }
     MPI_Allreduce(MPI_IN_PLACE, &on_this_gpu, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    has_wide_packets_ = has_wide_packets_ || (!windows_of_hosts && on_this_gpu == ranks_);
     for (const device_handle& h : all) blocks = std::min(blocks, h.max_blocks / (2 * on_this_gpu));
     most_blocks_ = static_cast<unsigned>(std::max(blocks, 1));
     MPI_Barrier(MPI_COMM_WORLD);
@@ -88,6 +92,8 @@ class device_rank {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   unsigned most_blocks() const { return most_blocks_; }
+  // Whether lines of 128 bytes are seen whole: on one GPU; elsewhere XYLEM_SYNC=ll128 says so.
+  bool has_wide_packets() const { return has_wide_packets_; }
   device_side& side() { return *side_; }
   control_block& control() { return *control_; }
   const layout& map() const { return map_; }
@@ -110,6 +116,10 @@ class device_rank {
         return map_.bulk_stride / 32 * 16 * n;
       case algorithm::two_shot_packet:
         return map_.packet_capacity() / 16 * 8 * n;
+      case algorithm::wide_packet:
+        return map_.wide_packs() * wide_pack::units * 16;
+      case algorithm::two_shot_wide:
+        return map_.wide_packs() / 2 * n * wide_pack::units * 16;
       case algorithm::ring:
         return n < 2 ? map_.bulk_stride : n * map_.bulk_stride / (2 * n - 2) / 16 * 16 * n;
     }
@@ -152,6 +162,7 @@ class device_rank {
   static constexpr std::size_t page_bytes = 4096;
   int rank_ = 0, ranks_ = 0;
   unsigned most_blocks_ = 1;
+  bool has_wide_packets_ = false;
   layout map_;
   control_block* control_ = nullptr;
   std::unique_ptr<device_side> side_;

@@ -63,6 +63,11 @@ class faulty_link final : public link {
     if (here("slow") && peer == fault_.to) rate /= 1000;
     return done.ok() ? result() : result(done.code(), done.text());
   }
+  result hand_over(int peer, bool takes, bool is_first, std::uint32_t step, double& rate) override {
+    XYL_TRY(inner_->hand_over(peer, takes, is_first, step, rate));
+    if (here("slow") && peer == fault_.to) rate /= 1000;
+    return {};
+  }
   result flags(int peer, bool is_first, std::uint32_t step, double& one_way_us) override {
     return inner_->flags(peer, is_first, step, one_way_us);
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "proto/exchange_packet.hpp"
+#include "proto/long_transfer.hpp"
 #include "proto/one_way.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/single_copy.hpp"
@@ -41,6 +42,8 @@ struct collective_plan {
   int odd_rank = -1;     // believes in another count
   int distance = 1;      // of a shift: rank r sends to r + distance
   bool offered = false;  // a shift: without staging
+  bool is_long = false;  // a shift: through bulk data
+  int only = -1;         // a shift: the one rank that sends, or all
 };
 
 // Whether a form does a collective.
@@ -279,6 +282,7 @@ class collective_machine {
     out.from = c.input;
     in.to = c.output;
     out.bytes = in.bytes = bytes;
+    if (plan.is_long) out.slot_bytes = in.slot_bytes = static_cast<std::uint32_t>(map_.long_slot_room(half));
     out.fingerprint = in.fingerprint = c.fingerprint;
     out.peer = (c.rank + plan.distance) % c.ranks;
     in.peer = (c.rank - plan.distance + c.ranks) % c.ranks;
@@ -287,8 +291,11 @@ class collective_machine {
       return s.transfer_both(c, out, in);
     } else {
       out.blocks = in.blocks = static_cast<std::uint16_t>(half);
-      return block < half ? run_transfer(s, c, out, block)
-                          : block >= 2 * half || run_transfer(s, c, in, block - half);
+      const auto run = [&](const transfer& t, unsigned of_transfer) {
+        if (plan.only >= 0 && plan.only != (t.sends ? c.rank : t.peer)) return true;
+        return t.is_long() ? run_long_transfer(s, c, t, of_transfer) : run_transfer(s, c, t, of_transfer);
+      };
+      return block < half ? run(out, block) : block >= 2 * half || run(in, block - half);
     }
   }
 
@@ -320,6 +327,8 @@ class collective_machine {
     return good;
   }
 
+  int sender_to(const collective_plan& c, int r) const { return (r - c.distance + plan_.ranks) % plan_.ranks; }
+
   // The bytes that a rank's output must hold.
   std::vector<std::byte> expected(int r, std::size_t i) {
     const collective_plan& c = calls_[i];
@@ -341,7 +350,7 @@ class collective_machine {
     const std::uint64_t out_stride = pieces(c, r, false) > 1 ? piece : 0;
     for (int p = 0; p < plan_.ranks; ++p) {
       if ((c.what == collective::broadcast || c.what == collective::scatter) && p != c.root) continue;
-      if (c.what == collective::send && p != (r - c.distance + plan_.ranks) % plan_.ranks) continue;
+      if (c.what == collective::send && p != sender_to(c, r)) continue;
       const auto theirs = content(p, i);
       const std::uint64_t in_stride = pieces(c, p, true) > 1 ? piece : 0;
       std::memcpy(bytes.data() + static_cast<unsigned>(p) * out_stride,
@@ -354,6 +363,9 @@ class collective_machine {
     buffers& b = buffers_of(r, i);
     if (!b.in->guards_untouched()) return "bytes around the input were written";
     if (!b.out->guards_untouched()) return "bytes around the output were written";
+    const collective_plan& c = calls_[i];
+    if (c.what == collective::send && c.only >= 0 && c.only != sender_to(c, r))
+      return b.out->untouched() ? "" : "the output of a rank that got nothing was written";
     const auto want = expected(r, i);
     for (std::size_t k = 0; k < want.size(); ++k)
       if (b.output[k] != want[k]) return "byte " + std::to_string(k) + " of the output is wrong";

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 
 #include "proto/collective_machine.hpp"
@@ -51,7 +52,11 @@ TEST_P(collectives_of, bytes_of_every_form_in_any_order) {
           c.blocks = 1 + random() % p.blocks;
           // A send and a receive need a block each.
           if (how == form::shift && (p.blocks < 2 || p.ranks < 2)) continue;
-          if (how == form::shift) c.blocks = p.blocks;
+          if (how == form::shift) {
+            c.blocks = p.blocks;
+            c.is_long = random() % 2;
+            if (random() % 2) c.only = static_cast<int>(random() % static_cast<unsigned>(p.ranks));
+          }
           if (how == form::single_copy || how == form::one_way) c.blocks = 1;
           c.distance = 1 + static_cast<int>(random() % static_cast<unsigned>(p.ranks - 1));
           c.in_place = random() % 2;
@@ -161,6 +166,61 @@ TEST(transfers, that_differ_are_found_by_the_receiver) {
   }
 }
 
+// Long ones between calls that use the same regions, by ranks of which some have no part in them and are a call
+// ahead: what a region held, and what comes next, stays whole.
+TEST(transfers, of_long_messages_share_regions_with_the_calls_around_them) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    std::mt19937 random(static_cast<unsigned>(seed));
+    machine_plan p;
+    p.ranks = 2 + static_cast<int>(seed % 3);
+    p.blocks = 6;
+    p.lanes = 1 + static_cast<unsigned>(seed % 2);
+    p.seed = seed;
+    p.bulk_bytes_per_rank = 4096;
+    collective_machine<> machine(p);
+    std::vector<collective_plan> calls;
+    for (int i = 0; i < 24; ++i) {
+      collective_plan c;
+      c.how = i % 2 ? form::shift : std::array{form::direct, form::pull, form::spread}[random() % 3];
+      c.what = i % 2 ? collective::send : c.how == form::direct ? collective::all_to_all : collective::broadcast;
+      c.kind = static_cast<int>(random() % kinds);
+      const std::uint64_t element = element_bytes(c.kind);
+      c.blocks = i % 2 ? 6 : 1 + random() % 6;
+      c.root = static_cast<int>(random() % static_cast<unsigned>(p.ranks));
+      c.distance = 1 + static_cast<int>(random() % static_cast<unsigned>(p.ranks - 1));
+      c.is_long = random() % 4 != 0;
+      c.only = random() % 2 ? c.root : -1;
+      // From nothing to three times what a region holds, and an odd end.
+      c.count = i % 2 ? random() % (3 * 4096 / element) : 4096 / element;
+      c.shift = random() % 2;
+      calls.push_back(c);
+    }
+    ASSERT_TRUE(machine.run(calls)) << "seed " << seed;
+    EXPECT_EQ(machine.check(), "") << "seed " << seed;
+  }
+}
+
+// One end believes in another size, or in a message of the other kind.
+TEST(transfers, of_long_messages_that_differ_are_found_by_the_receiver) {
+  machine_plan p;
+  p.blocks = 2;
+  p.lanes = 2;
+  collective_machine<> machine(p);
+  collective_plan c;
+  c.how = form::shift;
+  c.what = collective::send;
+  c.count = 2000;
+  c.blocks = 2;
+  c.is_long = true;
+  std::vector<collective_plan> calls(2, c);
+  calls[1].odd_rank = 1;
+  EXPECT_FALSE(machine.run(calls));
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_TRUE(machine.output(r, 1).untouched());
+    EXPECT_EQ(poison::code(machine.rank(r).control(r).poisoned.word), xylInvalidUsage);
+  }
+}
+
 // 2^32 chunks later: tags wrap, numbers do not.
 TEST(transfers, go_on_across_the_wrap_of_their_tags) {
   machine_plan p;
@@ -182,6 +242,7 @@ TEST(transfers, go_on_across_the_wrap_of_their_tags) {
   std::vector<collective_plan> calls;
   for (int i = 0; i < 12; ++i) {
     c.count = 1 + static_cast<unsigned>(i) * 37;
+    c.is_long = i % 3 == 2;
     c.distance = 1 + i % 2;
     calls.push_back(c);
   }

@@ -16,9 +16,20 @@
 
 namespace xyl::test {
 
-enum class protocol { packet, one_shot, two_shot, ring, two_shot_packet, grouped_two_shot, barrier };
-inline constexpr protocol all_reduces[] = {protocol::packet, protocol::one_shot,        protocol::two_shot,
-                                           protocol::ring,   protocol::two_shot_packet, protocol::grouped_two_shot};
+enum class protocol {
+  packet,
+  one_shot,
+  two_shot,
+  ring,
+  two_shot_packet,
+  grouped_two_shot,
+  wide_packet,
+  two_shot_wide,
+  barrier
+};
+inline constexpr protocol all_reduces[] = {
+    protocol::packet,          protocol::one_shot,         protocol::two_shot,    protocol::ring,
+    protocol::two_shot_packet, protocol::grouped_two_shot, protocol::wide_packet, protocol::two_shot_wide};
 
 inline const char* name_of(protocol p) {
   switch (p) {
@@ -34,6 +45,10 @@ inline const char* name_of(protocol p) {
       return "two_shot_packet";
     case protocol::grouped_two_shot:
       return "grouped_two_shot";
+    case protocol::wide_packet:
+      return "wide_packet";
+    case protocol::two_shot_wide:
+      return "two_shot_wide";
     case protocol::barrier:
       return "barrier";
   }
@@ -153,6 +168,12 @@ inline std::uint64_t largest_count(protocol how, const layout& map, std::uint64_
     case protocol::two_shot_packet:
     case protocol::grouped_two_shot:
       bytes = map.packet_capacity() / 16 * 8 * ranks;
+      break;
+    case protocol::wide_packet:
+      bytes = map.wide_packs() * wide_pack::units * 16;
+      break;
+    case protocol::two_shot_wide:
+      bytes = map.wide_packs() / 2 * ranks * wide_pack::units * 16;
       break;
     case protocol::barrier:
       break;

@@ -66,8 +66,8 @@ TEST_P(protocols, an_addend_is_added_to_the_sum_of_all_ranks) {
   thread_machine<> machine(plan);
   std::mt19937 random(11);
   std::vector<call_plan> calls;
-  for (const protocol how : {protocol::packet, protocol::two_shot_packet, protocol::grouped_two_shot,
-                             protocol::one_shot, protocol::two_shot})
+  for (const protocol how :
+       {protocol::two_shot_packet, protocol::grouped_two_shot, protocol::one_shot, protocol::two_shot})
     for (const std::uint64_t count : {1, 9, 33, 255}) {
       call_plan call = make_call(machine.map(), how, count, random);
       call.kind = float_sum;

@@ -7,6 +7,7 @@
 #include "proto/grouped_packet.hpp"
 #include "proto/kinds.hpp"
 #include "proto/two_shot_packet.hpp"
+#include "proto/two_shot_wide_packet.hpp"
 
 namespace xyl::test {
 
@@ -28,6 +29,10 @@ bool run_protocol(Space& s, const Call& c, protocol how) {
       return two_shot_packet_allreduce(s, c, red);
     case protocol::grouped_two_shot:
       return grouped_two_shot_allreduce(s, c, red);
+    case protocol::wide_packet:
+      return wide_packet_allreduce(s, c, red);
+    case protocol::two_shot_wide:
+      return two_shot_wide_allreduce(s, c, red);
     case protocol::barrier:
       return barrier(s, c);
   }

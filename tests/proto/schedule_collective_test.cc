@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "proto/exchange_packet.hpp"
+#include "proto/long_transfer.hpp"
 #include "proto/one_way.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/schedule_world.hpp"
@@ -170,6 +171,33 @@ TEST(schedule_of_collectives, transfers_of_more_chunks_than_slots) {
   expect_clean(2, 1, transfers("a message of two chunks, three times", false, 40), 3);
   expect_clean(2, 1, transfers("there and back", true, 4), 3);
   expect_clean(2, 2, transfers("of two lanes", false, 4), 2);
+}
+
+// Long ones, of more chunks than slots, and an exchange behind each, whose pieces lie where the message lay.
+small_case long_transfers(const char* name, std::size_t floats, std::uint32_t slot_bytes) {
+  return {name,
+          [=](schedule_space& s, small_call& c, int rank) {
+            transfer t;
+            t.sends = rank == 0;
+            t.from = c.input;
+            t.to = c.output + 8 * sizeof(float);
+            t.bytes = floats * sizeof(float);
+            t.slot_bytes = slot_bytes;
+            t.fingerprint = 77;
+            t.peer = 1 - rank;
+            return run_long_transfer(s, c, t, 0) && exchange(s, c, of(collective::all_gather, 16, 0));
+          },
+          floats, floats + 8,
+          [=](int r, int, std::size_t i) {
+            if (i < 8) return given(static_cast<int>(i / 4), i % 4);
+            return r == 1 ? given(0, i - 8) : -1.f;
+          }};
+}
+
+TEST(schedule_of_collectives, long_transfers_between_exchanges) {
+  expect_clean(2, 1, long_transfers("long, of one chunk", 6, 32), 3);
+  expect_clean(2, 1, long_transfers("long, of more chunks than slots", 21, 16), 1);
+  expect_clean(2, 2, long_transfers("long, of two lanes", 8, 32), 1);
 }
 
 // Planted: no credit is ever given.

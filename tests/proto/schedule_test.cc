@@ -166,6 +166,50 @@ TEST(schedule, finds_the_deadlock_of_a_slot_used_too_early) {
   }
 }
 
+// A machine on which a line is not seen whole.
+class torn_space : public schedule_space {
+ public:
+  explicit torn_space(const schedule_space& like) : schedule_space(like) {}
+  template <int N>
+  void put_packs(wide_pack* const (&to)[N], const unit16 (&units)[wide_pack::units], epoch_t e) {
+    for (wide_pack* const pack : to)
+      for (unsigned l = 0; pack && l < 2; ++l) {
+        explorer().visible("put the number of a line", -1);
+        explorer().store(pack->line[l].word[wide_pack::number_word], e);
+        explorer().visible("put the data of a line", -1);
+        put_data(*pack, l, units);
+      }
+  }
+};
+
+TEST(schedule, finds_the_wrong_result_of_a_line_whose_number_is_seen_before_its_data) {
+  world w(2, 1);
+  constexpr unsigned count = 40;  // in both lines
+  float inputs[2][count], outputs[2][count];
+  const auto body = [&](schedule_space& of_rank, int r) {
+    torn_space s(of_rank);
+    call<machine_capacity> c;
+    w.fill(c, r);
+    for (unsigned k = 0; k < count; ++k) inputs[r][k] = input_element<float>(0, r, k);
+    c.input = reinterpret_cast<const std::byte*>(inputs[r]);
+    c.output = reinterpret_cast<std::byte*>(outputs[r]);
+    c.count = count;
+    c.fingerprint = 7;
+    static_cast<void>(run_protocol<sum_of_floats, 0>(s, c, protocol::wide_packet));
+  };
+  const auto verdict = [&]() -> std::string {
+    for (int r = 0; r < 2; ++r)
+      for (unsigned k = 0; k < count; ++k)
+        if (outputs[r][k] != expected_element<sum_of_floats>(protocol::wide_packet, 0, 2, k, count))
+          return "wrong result";
+    return "";
+  };
+  const auto result = w.explore(true, body, verdict, true);
+  EXPECT_GT(result.wrong, 0u);
+  EXPECT_GT(result.schedules, result.wrong);
+  EXPECT_EQ(result.deadlocks, 0u);
+}
+
 TEST(schedule, finds_the_wrong_result_of_a_slot_used_too_early) {
   using one_slot = faulty_call<ordering_fault::early_reuse>;
   world w(2, 1);

@@ -19,7 +19,9 @@ class world {
   world(int ranks, unsigned lanes) : lanes_(lanes), map_(layout::make(static_cast<unsigned>(ranks), 1, 0, 1)) {
     map_.packet_stride = 256;  // room for eight units
     map_.bulk_stride = 128;    // eight
-    map_.bulk = map_.packets + 2 * map_.ranks * map_.packet_stride;
+    map_.wide_stride = 2 * sizeof(wide_pack);
+    map_.wide = map_.packets + 2 * map_.ranks * map_.packet_stride;
+    map_.bulk = map_.wide + 2 * map_.ranks * map_.wide_stride;
     map_.messages = map_.bulk + 2 * map_.ranks * map_.bulk_stride;
     map_.bytes = map_.messages + map_.ranks * map_.pair_slots * (layout::header_bytes + map_.pair_chunk);
     map_ = map_.with_one_way(2, 1, 1);

@@ -44,7 +44,7 @@ struct machine_plan {
   epoch_t last_epoch = epoch_zero;
   std::uint64_t seed = 1;
   std::chrono::nanoseconds deadline = std::chrono::seconds(60);
-  std::uint64_t packet_bytes_per_rank = 2048, bulk_bytes_per_rank = 4096;
+  std::uint64_t packet_bytes_per_rank = 2048, bulk_bytes_per_rank = 4096, wide_bytes_per_rank = 2048;
   std::uint64_t spread = 0;    // see layout::place()
   int absent_rank = -1;        // does not come to a run that is not complete
   std::vector<int> ring = {};  // ranks in the order of the ring; empty: rank order
@@ -141,7 +141,8 @@ class thread_machine {
   static layout map_of(const machine_plan& plan) {
     const auto ranks = static_cast<unsigned>(plan.ranks);
     layout map =
-        layout::make(ranks, plan.blocks, plan.packet_bytes_per_rank * ranks, plan.bulk_bytes_per_rank * ranks);
+        layout::make(ranks, plan.blocks, plan.packet_bytes_per_rank * ranks, plan.bulk_bytes_per_rank * ranks, 0, 4,
+                     0, plan.wide_bytes_per_rank * ranks);
     map.spread = plan.spread;
     map.headers_by_block = plan.seed % 4 == 1;
     return map;

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "proto/space.hpp"
@@ -121,6 +122,37 @@ class schedule_space {
     return true;
   }
 
+  // A line is stored in one step, as the protocol is promised.
+  static constexpr unsigned pack_lanes = 1;
+  template <int N>
+  void put_packs(wide_pack* const (&to)[N], const unit16 (&units)[wide_pack::units], epoch_t e) {
+    for (wide_pack* const pack : to)
+      for (unsigned l = 0; pack && l < 2; ++l) {
+        explorer_.visible("put a line of 128 bytes", owner_of(pack));
+        put_data(*pack, l, units);
+        explorer_.store(pack->line[l].word[wide_pack::number_word], e);
+      }
+  }
+  template <int N>
+  bool get_packs(const wide_pack* const (&from)[N], epoch_t e, unit16 (&units)[N][wide_pack::units], waiting w) {
+    const auto ready = [&] {
+      for (const wide_pack* const pack : from)
+        for (unsigned l = 0; pack && l < 2; ++l)
+          if (pack->line[l].word[wide_pack::number_word] != e) return false;
+      return true;
+    };
+    explorer_.visible("get packs", w.peer, [&] { return ready() || is_poisoned(); });
+    if (!ready()) return give_up(w);
+    for (int i = 0; i < N; ++i)
+      for (unsigned u = 0; from[i] && u < wide_pack::units; ++u)
+        for (unsigned half = 0; half < 2; ++half) {
+          const std::uint64_t word = word_of(*from[i], u, half);
+          explorer_.observed(word);
+          std::memcpy(&units[i][u].word[2 * half], &word, sizeof word);
+        }
+    return true;
+  }
+
   // Here everything is in order, and a launch has one block.
   void announce(line* to, std::uint64_t data, std::uint32_t e) { put(to, data, e); }
   template <int N>
@@ -146,6 +178,26 @@ class schedule_space {
     explorer_.visible("store bulk data", owner_of(to));
     for (int i = 0; i < 4; ++i) explorer_.store(to->word[i], value.word[i]);
   }
+
+ protected:
+  template <class Pack>
+  static auto& word_of(Pack& pack, unsigned unit, unsigned half) {
+    return unit == wide_pack::split_unit
+               ? pack.line[half].word[wide_pack::split_word]
+               : pack.line[wide_pack::line_of(unit)].word[wide_pack::word_of(unit) + half];
+  }
+  // The words of one line.
+  void put_data(wide_pack& pack, unsigned l, const unit16 (&units)[wide_pack::units]) {
+    for (unsigned u = 0; u < wide_pack::units; ++u)
+      for (unsigned half = 0; half < 2; ++half) {
+        if ((u == wide_pack::split_unit ? half : wide_pack::line_of(u)) != l) continue;
+        std::uint64_t word;
+        std::memcpy(&word, &units[u].word[2 * half], sizeof word);
+        explorer_.store(word_of(pack, u, half), word);
+      }
+  }
+  int owner_of_pack(const wide_pack* pack) const { return owner_of(pack); }
+  schedule_explorer& explorer() { return explorer_; }
 
  private:
   // Arriving is no visible operation: all it can do is to let the others go on.

@@ -151,6 +151,44 @@ class thread_space {
   }
   bool last_out() { return last_out(std::memory_order_acq_rel); }
 
+  // Nothing makes a line whole here but its number: released behind the data, and acquired before it is read.
+  static constexpr unsigned pack_lanes = 1;
+  template <int N>
+  void put_packs(wide_pack* const (&to)[N], const unit16 (&units)[wide_pack::units], epoch_t e) {
+    for (wide_pack* const pack : to)
+      if (pack) {
+        jitter();
+        write_data(*pack, units);
+        for (wide_line& l : pack->line) {
+          jitter();
+          of(l.word[wide_pack::number_word]).store(e, std::memory_order_release);
+        }
+      }
+  }
+  template <int N>
+  bool get_packs(const wide_pack* const (&from)[N], epoch_t e, unit16 (&units)[N][wide_pack::units], waiting w) {
+    jitter();
+    waiting for_whom = w;
+    epoch_t seen = 0;
+    const bool good = wait([&] {
+      for (int i = 0; i < N; ++i)
+        for (int half = 0; from[i] && half < 2; ++half) {
+          auto& number = const_cast<wide_pack*>(from[i])->line[half].word[wide_pack::number_word];
+          seen = of(number).load(std::memory_order_acquire);
+          for_whom = w.of_line(i);
+          if (seen != e) return false;
+        }
+      return true;
+    });
+    if (!good) {
+      give_up(for_whom, e, seen);
+      return false;
+    }
+    for (int i = 0; i < N; ++i)
+      if (from[i]) read_data(*from[i], units[i]);
+    return true;
+  }
+
   void refuse(waiting w, std::uint64_t wanted, std::uint64_t seen) {
     fill_record(xylInvalidUsage, w, wanted, seen);
     poison_all(poison::pack(xylInvalidUsage, w.peer, shared_.epoch));
@@ -183,6 +221,23 @@ class thread_space {
   template <class T>
   static std::atomic_ref<T> of(T& object) {
     return std::atomic_ref<T>(object);
+  }
+
+  static void write_data(wide_pack& pack, const unit16 (&units)[wide_pack::units]) {
+    for (unsigned u = 0; u < wide_pack::units; ++u) {
+      if (u == wide_pack::split_unit) continue;
+      std::memcpy(&pack.line[wide_pack::line_of(u)].word[wide_pack::word_of(u)], &units[u], sizeof units[u]);
+    }
+    for (int half = 0; half < 2; ++half)
+      std::memcpy(&pack.line[half].word[wide_pack::split_word], &units[wide_pack::split_unit].word[2 * half], 8);
+  }
+  static void read_data(const wide_pack& pack, unit16 (&units)[wide_pack::units]) {
+    for (unsigned u = 0; u < wide_pack::units; ++u) {
+      if (u == wide_pack::split_unit) continue;
+      std::memcpy(&units[u], &pack.line[wide_pack::line_of(u)].word[wide_pack::word_of(u)], sizeof units[u]);
+    }
+    for (int half = 0; half < 2; ++half)
+      std::memcpy(&units[wide_pack::split_unit].word[2 * half], &pack.line[half].word[wide_pack::split_word], 8);
   }
 
   void put(line* to, std::uint64_t data, std::uint32_t e, std::memory_order order) {

@@ -120,6 +120,13 @@ TEST(perf_options, long_flags) {
   EXPECT_EQ(o.memory, memory_choice::host) << "--compare measures host memory";
 }
 
+TEST(perf_options, rewriting_is_of_host_memory) {
+  EXPECT_FALSE(read_good({}).rewrite);
+  const perf_options o = read_good({"--rewrite"});
+  EXPECT_TRUE(o.rewrite);
+  EXPECT_EQ(o.memory, memory_choice::host);
+}
+
 TEST(perf_options, every_type_and_operation_by_name) {
   for (const type_info& t : all_types()) {
     EXPECT_EQ(read_good({"-d", t.name}).types, std::vector<xylDataType_t>{t.type});
@@ -158,6 +165,8 @@ TEST(perf_options, refusals_name_the_flag_and_what_is_allowed) {
   EXPECT_TRUE(contains(error_of({"--memory", "disk"}), "host, device or auto"));
   EXPECT_TRUE(contains(error_of({"--compare", "--memory", "device"}), "--compare measures host memory"));
   EXPECT_TRUE(contains(error_of({"--compare", "-t", "2"}), "--compare measures one rank per process"));
+  EXPECT_TRUE(contains(error_of({"--rewrite", "--memory", "device"}), "--rewrite is for host memory"));
+  EXPECT_TRUE(contains(error_of({"--rewrite", "-m", "2"}), "--rewrite times single calls"));
   EXPECT_TRUE(contains(error_of({"-r", "first"}), "--root: \"first\" is not a rank, or all"));
   EXPECT_TRUE(contains(error_of({"-g", "0"}), "--ngpus: \"0\" is not a whole number from 1 to 256"));
   EXPECT_TRUE(contains(error_of({"-G", "1", "--memory", "host"}), "--cudagraph needs device memory"));

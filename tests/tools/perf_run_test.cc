@@ -5,11 +5,14 @@
 #include "tools/perf_run.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <barrier>
 #include <cstring>
 #include <thread>
 
+#include "tools/perf_timing.hpp"
 #include "tools/perf_types.hpp"
 #include "xylem/xylem_mpi.h"
 
@@ -205,6 +208,35 @@ TEST_F(perf_run, iterations_are_found_and_the_comparison_is_timed) {
   EXPECT_GE(row.iterations, 3);
   EXPECT_GT(row.out_of_place.seconds, 0);
   EXPECT_GT(row.out_of_place.mpi_seconds, 0);
+}
+
+TEST_F(perf_run, single_calls_are_timed_where_inputs_are_written_anew) {
+  options_.compare = options_.rewrite = true;
+  options_.iterations = 7;
+  perf_row row;
+  ASSERT_TRUE(measure(fault::none, 1000, row).ok());
+  EXPECT_EQ(row.iterations, 7);
+  EXPECT_EQ(row.out_of_place.wrong, 0);
+  EXPECT_GT(row.out_of_place.seconds, 0);
+  EXPECT_GT(row.out_of_place.mpi_seconds, 0);
+}
+
+TEST(perf_timing, rewriting_changes_no_value_and_writes_every_line) {
+  std::vector<std::byte> bytes(1000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
+  const std::vector<std::byte> before = bytes;
+  rewrite(bytes.data(), bytes.size());
+  EXPECT_EQ(bytes, before);
+  rewrite(nullptr, 0);
+  // Memory that cannot be written to ends the process, in whichever line it begins.
+  const long page = ::sysconf(_SC_PAGESIZE);
+  auto* const two = static_cast<std::byte*>(
+      ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(two, MAP_FAILED);
+  ASSERT_EQ(::mprotect(two + page, page, PROT_READ), 0);
+  rewrite(two, page);
+  EXPECT_DEATH(rewrite(two + page - 1, 2), "");
+  ::munmap(two, 2 * page);
 }
 
 }  // namespace

@@ -61,7 +61,39 @@ TEST(topo_plan, ranks_may_be_fewer_or_more_than_gpus) {
     options.ranks = ranks;
     EXPECT_EQ(print_plan(g, options, out).code(), xylInvalidArgument);
   }
-  EXPECT_EQ(print_plan({}, {}, out).code(), xylInvalidArgument);
+  EXPECT_EQ(out.str(), "");
+}
+
+TEST(topo_plan, without_gpus_ranks_are_processes) {
+  topo::graph g;
+  for (unsigned node : {0u, 1u}) {
+    topo::vertex v;
+    v.kind = topo::vertex_kind::numa_node;
+    v.os_index = node;
+    g.vertices.push_back(v);
+  }
+  topo_plan_options options;
+  options.ranks = 4;
+  options.bytes = 64 << 10;
+  const std::string text = printed(print_plan, g, options);
+  EXPECT_TRUE(contains(text, "  3  process on NUMA node 1\n")) << text;
+  EXPECT_TRUE(contains(text, "NUMA node:  [0 1] [2 3]\n")) << text;
+  EXPECT_TRUE(contains(text, "There is no GPU")) << text;
+  EXPECT_TRUE(contains(text, "(not measured)")) << text;
+  const std::vector<std::string> lines = lines_of(text);
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), [](const std::string& l) { return l.starts_with("* "); }), 1);
+  const topo::json plan = topo::json::parse(printed(print_plan_json, g, options));
+  EXPECT_EQ(plan["considered"].size(), static_cast<std::size_t>(topo::patterns));
+  EXPECT_EQ(lines_of(printed(print_curve, {}, {})).size(), 22u);
+
+  std::ostringstream out;
+  for (unsigned ranks : {0u, 1u, 257u}) {
+    options.ranks = ranks;
+    EXPECT_EQ(print_plan(g, options, out).code(), xylInvalidArgument);
+  }
+  options.ranks = 2;
+  options.nodes = 2;
+  EXPECT_EQ(print_cluster(g, options, out).code(), xylInvalidArgument);
   EXPECT_EQ(out.str(), "");
 }
 

@@ -20,11 +20,13 @@ enum class ordering_fault {
   early_reuse,          // one slot instead of two
   no_credit,            // a pair's ring is written on without waiting for the receiver
   not_taken,            // a rank returns while peers may still read its buffer
+  line_in_pieces,       // a line of 128 bytes whose number is seen before its data
   relaxed_last_out,     // the last block speaks for blocks that it does not know to be done
 };
 inline constexpr std::string_view fault_names[] = {
     "none",         "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await",
-    "no_departure", "early_reuse",  "no_credit",     "not_taken",           "relaxed_last_out"};
+    "no_departure", "early_reuse",  "no_credit",     "not_taken",           "line_in_pieces",
+    "relaxed_last_out"};
 
 template <ordering_fault Fault>
 class faulty_space : public thread_space {
@@ -53,6 +55,19 @@ class faulty_space : public thread_space {
   bool get_all(const line* const (&lines)[N], std::uint32_t e, std::uint64_t (&data)[N], waiting w) {
     if (Fault == ordering_fault::no_departure && w.what == phase::header) return true;
     return thread_space::get_all(lines, e, data, w);
+  }
+  template <int N>
+  void put_packs(wide_pack* const (&to)[N], const unit16 (&units)[wide_pack::units], epoch_t e) {
+    if constexpr (Fault == ordering_fault::line_in_pieces) {
+      for (wide_pack* const pack : to)
+        for (int l = 0; pack && l < 2; ++l)
+          of(pack->line[l].word[wide_pack::number_word]).store(e, std::memory_order_release);
+      jitter();
+      for (wide_pack* const pack : to)
+        if (pack) write_data(*pack, units);
+    } else {
+      thread_space::put_packs(to, units, e);
+    }
   }
   void announce(line* l, std::uint64_t data, std::uint32_t e) {
     thread_space::put(

@@ -40,6 +40,7 @@ int run(protocol how, std::uint64_t seed) {
   plan.lanes = 2;
   plan.seed = seed;
   plan.deadline = std::chrono::seconds(10);
+  plan.wide_bytes_per_rank = 4096;  // for the longest of three ranks
   thread_machine<faulty_space<Fault>, faulty_call<Fault>, float_sum_only> machine(plan);
   const bool good = machine.run(calls_for(how, seed));
   if constexpr (Fault == ordering_fault::none) {
@@ -197,6 +198,9 @@ bool applies(std::string_view fault, std::string_view how) {
     if ((is_staged || has_root) && fault == "no_departure") return false;
     return fault != "no_credit" && (is_staged || fault != "early_reuse");
   }
+  const bool has_lines = how == name_of(protocol::wide_packet) || how == name_of(protocol::two_shot_wide);
+  if (fault == "line_in_pieces") return has_lines;
+  if (has_lines) return fault == "none" || fault == "no_departure" || fault == "early_reuse";
   if (fault == "relaxed_last_out") return false;
   if (how == copied_name) return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await";
   // One-way calls are as those of pairs.
@@ -220,6 +224,8 @@ int run_fault(std::string_view fault, How how, std::uint64_t seed) {
   if (fault == "no_sync_after_await") return run<no_sync_after_await>(how, seed);
   if (fault == "no_departure") return run<no_departure>(how, seed);
   if (fault == "early_reuse") return run<early_reuse>(how, seed);
+  if constexpr (std::is_same_v<How, protocol>)
+    if (fault == "line_in_pieces") return run<line_in_pieces>(how, seed);
   if constexpr (std::is_same_v<How, pull_way>) {
     if (fault == "not_taken") return run<not_taken>(how, seed);
     if (fault == "relaxed_last_out") return run<relaxed_last_out>(how, seed);
@@ -265,7 +271,7 @@ int run_named(std::string_view fault, std::string_view how_name, std::uint64_t s
 // FAULT PROTOCOL, a pair on each line.
 void list() {
   for (const std::string_view fault : fault_names) {
-    for (const std::string_view how : {"one_shot", "two_shot", "ring"})
+    for (const std::string_view how : {"one_shot", "two_shot", "ring", "wide_packet", "two_shot_wide"})
       if (applies(fault, how)) std::printf("%s %s\n", fault.data(), how.data());
     for (const form f : mutated_forms)
       if (const std::string_view how = form_names[static_cast<int>(f)]; applies(fault, how))

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Send and receive of a message that is long: through the sender's region of the receiver's bulk data, which has
+// more room than the pair's rings, so that more blocks work on it with larger chunks. Chunks have numbers, flags
+// and counters as in transfer.hpp; here a message begins with a number of its own:
+//
+//   the header          says what the message is, in the ring where one of another kind would say it
+//   credit for that     the receiver is in its launch, and the sender may write
+//   credit for a chunk  given for two at a time; for the last in any case, and the sender waits for that
+//
+// So both ends are in this launch whenever the region is in use. Neither can be a call with an epoch ahead of the
+// other then, since that takes both; and whoever has ended such a call knows that all ranks have ended the one
+// before it. The slot of that one is the slot of the next one too, which this rank is not in: nobody reads there,
+// and only the sender writes to its region. (Other ranks may be in that next call. Until they have this rank's
+// header they write to their own regions alone.)
+#pragma once
+
+#include "proto/transfer.hpp"
+
+namespace xyl {
+
+// The message from its beginning to its end, as one block of it sees it.
+template <class S, class Call>
+class long_transfer {
+ public:
+  XYL_FN long_transfer(S& s, const Call& c, const transfer& t, unsigned block)
+      : s_(s), c_(c), t_(t), block_(block) {
+    // Parts begin at whole lines.
+    const std::uint64_t total = units_of(t.bytes, 16), each = (units_of(total, t.blocks) + 7) / 8 * 8;
+    begin_ = block * each < total ? block * each : total;
+    end_ = total - begin_ < each ? total : begin_ + each;
+    units_of_chunk_ = t.slot_bytes / 16;
+    const std::uint64_t chunks = units_of(end_ - begin_, units_of_chunk_);
+    first_ = *counter() + 1;
+    last_ = first_ + (chunks == 0 ? 1 : chunks);
+  }
+
+  XYL_FN bool send() {
+    const unsigned grain = grain_of(t_.from, 0);
+    if (!say_what_comes()) return false;
+    for (std::uint64_t k = 0; first_ + 1 + k <= last_; ++k) {
+      if (k >= layout::long_slots && k % credit_step == 0 && !may_write(first_ + k)) return false;
+      push_piece(s_, toward_peer(c_, t_.peer), t_.from, t_.bytes, grain, chunk(k), place(c_.rank, k), 1, 1);
+      s_.sync();  // the lane that posts speaks for the stores of all lanes
+      // The other lanes go on meanwhile.
+      if (s_.lane() == 0) s_.post(at<flag>(c_, t_.peer, flag_of(flag_family::message, c_.rank)), first_ + 1 + k);
+    }
+    return await(flag_family::credit, last_, phase::credit) && count();
+  }
+
+  XYL_FN bool receive() {
+    const unsigned grain = grain_of(t_.to, 0);
+    // Release: what this rank did in earlier launches, in that region too, comes before the sender's stores.
+    if (s_.lane() == 0) give_credit(first_);
+    if (!is_what_was_said()) return false;
+    for (std::uint64_t k = 0; first_ + 1 + k <= last_; ++k) {
+      const std::uint64_t number = first_ + 1 + k;
+      // Acquire: the data was written before the flag.
+      if (!await(flag_family::message, number, phase::message)) return false;
+      deliver_piece(s_, c_, t_.to, t_.bytes, grain, chunk(k), place(t_.peer, k), c_.rank);
+      if (k % credit_step != credit_step - 1 && number != last_) continue;
+      s_.sync();  // the lane that posts speaks for the loads of all lanes
+      // Release: what this block read there was read before the sender writes there again.
+      if (s_.lane() == 0) give_credit(number);
+    }
+    return count();
+  }
+
+ private:
+  // Half of the slots: the sender fills the others meanwhile.
+  static constexpr unsigned credit_step = layout::long_slots / 2;
+
+  // Only this rank, and this block, counts here. After a barrier that all lanes came to later than to the counter.
+  XYL_FN std::uint64_t* counter() const {
+    const auto peer = static_cast<unsigned>(t_.peer);
+    return at_own<std::uint64_t>(
+        c_, t_.sends ? c_.map.sent_offset(peer, block_) : c_.map.received_offset(peer, block_));
+  }
+  XYL_FN bool count() const {
+    if (s_.lane() == 0) *counter() = last_;
+    return true;
+  }
+
+  XYL_FN range chunk(std::uint64_t k) const {
+    const std::uint64_t from = begin_ + k * units_of_chunk_;
+    return {from, end_ - from < units_of_chunk_ ? end_ : from + units_of_chunk_};
+  }
+  XYL_FN std::uint64_t place(int sender, std::uint64_t k) const {
+    return c_.map.long_slot_offset(c_.map.slot(s_.epoch()), static_cast<unsigned>(sender), block_, k,
+                                   t_.slot_bytes);
+  }
+  XYL_FN std::uint64_t flag_of(flag_family family, int writer) const {
+    return c_.map.flag_offset(family, static_cast<unsigned>(writer), block_);
+  }
+  XYL_FN std::uint64_t header_of(int sender) const {
+    const auto source = static_cast<unsigned>(sender);
+    return block_ < c_.map.pair_blocks ? c_.map.message_offset(source, block_, first_)
+                                       : c_.map.long_header_offset(source, block_);
+  }
+  XYL_FN std::uint32_t tag() const { return static_cast<std::uint32_t>(first_); }
+
+  XYL_FN bool await(flag_family family, std::uint64_t number, phase what) {
+    bool good = true;
+    if (s_.lane() == 0)
+      good = s_.await(at<const flag>(c_, c_.rank, flag_of(family, t_.peer)), number, waiting{t_.peer, what});
+    return s_.all(good);
+  }
+  // Acquire: the receiver's loads of the slot come before this rank's stores.
+  XYL_FN bool may_write(std::uint64_t after) {
+    return await(flag_family::credit, after - layout::long_slots + credit_step, phase::credit);
+  }
+  XYL_FN void give_credit(std::uint64_t number) {
+    s_.post(at<flag>(c_, t_.peer, flag_of(flag_family::credit, c_.rank)), number);
+  }
+
+  XYL_FN bool say_what_comes() {
+    bool good = true;
+    if (s_.lane() == 0) {
+      // The line is free once what it said last was heard.
+      if (block_ < c_.map.pair_blocks && first_ > c_.map.pair_slots)
+        good = s_.await(at<const flag>(c_, c_.rank, flag_of(flag_family::credit, t_.peer)),
+                        first_ - c_.map.pair_slots, waiting{t_.peer, phase::credit});
+      if (good) s_.put(at<line>(c_, t_.peer, header_of(c_.rank)), t_.fingerprint, tag());
+    }
+    return s_.all(good) && await(flag_family::credit, first_, phase::credit);
+  }
+
+  XYL_FN bool is_what_was_said() {
+    bool good = true;
+    if (s_.lane() == 0) {
+      const waiting w{t_.peer, phase::message};
+      const line* const header[1] = {at<const line>(c_, c_.rank, header_of(t_.peer))};
+      std::uint64_t seen[1] = {};
+      good = s_.template get_all<1>(header, tag(), seen, w);
+      if (good && seen[0] != t_.fingerprint) {
+        s_.refuse(w, t_.fingerprint, seen[0]);
+        good = false;
+      }
+    }
+    return s_.all(good);
+  }
+
+  S& s_;
+  const Call& c_;
+  const transfer& t_;
+  const unsigned block_;
+  std::uint64_t begin_, end_, units_of_chunk_;  // units of the message
+  std::uint64_t first_, last_;                  // numbers
+};
+
+template <class S, class Call>
+XYL_FN bool run_long_transfer(S& s, const Call& c, const transfer& t, unsigned block) {
+  if (!s.begin_pair()) return false;
+  long_transfer<S, Call> part(s, c, t, block);
+  return t.sends ? part.send() : part.receive();
+}
+
+}  // namespace xyl

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// How messages between devices are divided: what fits beside what, in a launch and in the workspace.
+#include "comm/transfer_shape.hpp"
+
+#include <gtest/gtest.h>
+
+namespace xyl {
+namespace {
+
+layout layout_of(unsigned ranks, unsigned blocks) {
+  return layout::make(ranks, blocks, 2 << 20, 16 << 20, ranks <= 2 ? 4 << 20 : 2 << 20);
+}
+
+TEST(transfer_shape, short_messages_for_all_peers_fit_into_one_launch) {
+  for (const unsigned ranks : {2u, 4u, 8u})
+    for (const unsigned most : {2 * (ranks - 1), 16u, 33u, 64u}) {
+      const transfer_shape shape = shape_of_transfer(2048, layout_of(ranks, 128), most);
+      EXPECT_EQ(shape.slot_bytes, 0u);
+      EXPECT_LE(shape.blocks * 2 * (ranks - 1), most) << ranks << " ranks";
+    }
+}
+
+TEST(transfer_shape, long_messages_use_the_whole_launch_and_stay_in_their_region) {
+  for (const unsigned ranks : {2u, 3u, 4u, 8u})
+    for (const unsigned blocks : {64u, 128u})
+      for (unsigned most = 1; most <= blocks; ++most) {
+        const layout map = layout_of(ranks, blocks);
+        for (std::uint64_t bytes = 1; bytes < 1ull << 40; bytes = bytes * 3 + 1) {
+          const transfer_shape shape = shape_of_transfer(bytes, map, most);
+          ASSERT_GE(shape.blocks, 1u);
+          ASSERT_LE(2u * shape.blocks, most < 2 ? 2 : most);
+          if (shape.slot_bytes == 0) {
+            ASSERT_LE(shape.blocks, map.pair_blocks);
+            continue;
+          }
+          ASSERT_EQ(shape.slot_bytes % 128, 0u);
+          const std::uint64_t end =
+              map.long_slot_offset(1, ranks - 1, shape.blocks - 1, layout::long_slots - 1, shape.slot_bytes) +
+              shape.slot_bytes;
+          ASSERT_LE(end, map.messages);
+          ASSERT_LE(map.long_slot_offset(0, 0, shape.blocks - 1, layout::long_slots - 1, shape.slot_bytes) +
+                        shape.slot_bytes,
+                    map.bulk_offset(0, 1));
+        }
+        if (most >= 2) EXPECT_EQ(shape_of_transfer(64 << 20, map, most).blocks, most / 2) << ranks << " ranks";
+      }
+}
+
+TEST(transfer_shape, headers_of_blocks_without_a_ring_lie_beside_their_flag) {
+  const layout map = layout_of(2, 128);
+  EXPECT_EQ(map.long_header_offset(1, 64) / sizeof(flag),
+            map.flag_offset(flag_family::message, 1, 64) / sizeof(flag));
+  EXPECT_GE(map.long_header_offset(1, 64), map.flag_offset(flag_family::message, 1, 64) + sizeof(epoch_t));
+  EXPECT_LE(map.long_header_offset(1, 64) + sizeof(line), map.flag_offset(flag_family::message, 1, 65));
+}
+
+TEST(transfer_shape, nobody_to_send_to) {
+  EXPECT_EQ(shape_of_transfer(1 << 30, layout_of(1, 128), 64), transfer_shape{});
+}
+
+}  // namespace
+}  // namespace xyl
