@@ -10,12 +10,46 @@
 #include "kernels/fused_space.cuh"
 #include "kernels/fused_table.hpp"
 #include "kernels/quantise_cuda.cuh"
+#include "proto/fused_pull.hpp"
 #include "proto/fused_two_shot_packet.hpp"
 
 namespace xyl {
 
 template <fused_form Form, int Ranks>
 using fused_space_of = fused_space<argument_capacity(Ranks), fused_pieces_of_lane(Form), !uses_packets(Form)>;
+
+// Inputs are written by their ranks' earlier launches: they are read by ordinary loads.
+template <int Capacity, int Pieces>
+class fused_pull_space : public fused_space<Capacity, Pieces, true> {
+  using base = fused_space<Capacity, Pieces, true>;
+
+ public:
+  __device__ __forceinline__ fused_pull_space(const fused_pull_arguments<Capacity>& given, fused_state& state)
+      : base(given, state), given_(given) {}
+
+  __device__ __forceinline__ void begin_early() {
+    machine::fetch_arguments(given_, sizeof(fused_arguments<Capacity>), sizeof given_);
+    base::begin_early();
+  }
+
+ private:
+  const fused_pull_arguments<Capacity>& given_;
+};
+
+template <fused_form Form, int Ranks>
+using fused_pull_space_of = fused_pull_space<argument_capacity(Ranks), fused_pieces_of_lane(Form)>;
+
+template <fused_form Form, class T, int Ranks, bool Quantises>
+__global__ void __launch_bounds__(most_fused_lanes(Form, Ranks), fused_blocks_of_multiprocessor(Form))
+    fused_pull_kernel(const __grid_constant__ fused_pull_arguments<argument_capacity(Ranks)> given) {
+  using kind = fused_kind<cuda_codec<T>, cuda_quantiser, Ranks, false, Quantises>;
+  __shared__ fused_state state;
+  fused_pull_space_of<Form, Ranks> space(given, state);
+  if constexpr (Form == fused_form::one_shot_pull)
+    fused_one_shot_pull<kind>(space, given.what, given.work, given.input_of);
+  else
+    fused_two_shot_pull<kind>(space, given.what, given.work, given.input_of);
+}
 
 template <fused_form Form, class T, int Ranks, bool Quantises>
 __global__ void __launch_bounds__(most_fused_lanes(Form, Ranks), fused_blocks_of_multiprocessor(Form))
@@ -35,8 +69,13 @@ __global__ void __launch_bounds__(most_fused_lanes(Form, Ranks), fused_blocks_of
 
 template <fused_form Form, class T, int Ranks, bool Quantises = true>
 kernel fused_handle_of() {
-  return {reinterpret_cast<const void*>(fused_kernel<Form, T, Ranks, Quantises>), most_fused_lanes(Form, Ranks),
-          argument_capacity(Ranks)};
+  const auto kernel_of = [] {
+    if constexpr (pulls(Form))
+      return reinterpret_cast<const void*>(fused_pull_kernel<Form, T, Ranks, Quantises>);
+    else
+      return reinterpret_cast<const void*>(fused_kernel<Form, T, Ranks, Quantises>);
+  };
+  return {kernel_of(), most_fused_lanes(Form, Ranks), argument_capacity(Ranks)};
 }
 
 template <fused_form Form, class T>
@@ -45,7 +84,7 @@ fused_family fused_kernels() {
   family.any = fused_handle_of<Form, T, 0>();
   if constexpr (!std::is_same_v<T, float>) {
     family.fixed = {fused_handle_of<Form, T, 2>(), fused_handle_of<Form, T, 4>(), fused_handle_of<Form, T, 8>()};
-    if constexpr (Form != fused_form::two_shot)
+    if constexpr (Form != fused_form::two_shot && Form != fused_form::two_shot_pull)
       family.plain = {fused_handle_of<Form, T, 2, false>(), fused_handle_of<Form, T, 4, false>(),
                       fused_handle_of<Form, T, 8, false>()};
   }

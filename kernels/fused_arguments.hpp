@@ -14,4 +14,11 @@ struct fused_arguments : kernel_arguments<Capacity> {
   std::uint32_t teams = 0;  // of blocks that share rows
 };
 
+// And one that pulls: every rank's input, as this rank reaches it.
+template <int Capacity>
+struct fused_pull_arguments : fused_arguments<Capacity> {
+  const std::byte* input_of[Capacity] = {};
+};
+static_assert(sizeof(fused_pull_arguments<argument_capacity(0)>) <= 4096);  // what every driver passes to a kernel
+
 }  // namespace xyl

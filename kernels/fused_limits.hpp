@@ -11,17 +11,18 @@ namespace xyl {
 // The most lanes of a block, and how many blocks of that size fit on a multiprocessor of every generation without
 // spills. fixed_ranks: 2, 4, 8, or 0 for a kernel that takes any number. A block of the flagged forms holds 8192
 // elements of 16 bits, so that hardly any row needs a second one; 6144 where the number of ranks is no constant.
-// One-shot has room for two such blocks on a multiprocessor: while one meets, the other loads.
+// One-shot and the forms that pull have room for two such blocks on a multiprocessor: while one meets, the other
+// loads.
 constexpr unsigned most_fused_lanes(fused_form form, int fixed_ranks) {
   // In packets the lines of all peers are in flight together.
   if (uses_packets(form)) return 256;
-  const unsigned lanes = form == fused_form::one_shot ? 256 : 512;
+  const unsigned lanes = form == fused_form::two_shot ? 512 : 256;
   return fixed_ranks != 0 ? lanes : lanes / 4 * 3;
 }
 constexpr unsigned fused_blocks_of_multiprocessor(fused_form form) { return form == fused_form::two_shot ? 1 : 2; }
 // Pieces of a row that a lane holds at once.
 constexpr int fused_pieces_of_lane(fused_form form) {
-  return uses_packets(form) ? 1 : form == fused_form::one_shot ? 4 : 2;
+  return uses_packets(form) ? 1 : form == fused_form::two_shot ? 2 : 4;
 }
 
 // The second step of a call in two: a block has a whole row, of which a lane holds up to so many pieces of 16

@@ -15,7 +15,8 @@ template <class T>
 type_entry entry(xylDataType_t type) {
   return {type,
           {fused_kernels<fused_form::packet, T>(), fused_kernels<fused_form::two_shot_packet, T>(),
-           fused_kernels<fused_form::one_shot, T>(), fused_kernels<fused_form::two_shot, T>()}};
+           fused_kernels<fused_form::one_shot, T>(), fused_kernels<fused_form::two_shot, T>(),
+           fused_kernels<fused_form::one_shot_pull, T>(), fused_kernels<fused_form::two_shot_pull, T>()}};
 }
 
 const std::array<type_entry, 3>& table() {

@@ -260,12 +260,14 @@ xylResult_t xylMemFree(void *ptr);
  *   sendbuff            xylAllReduce, xylReduce, xylReduceScatter, xylAllGather, xylAlltoAll read that of every rank;
  *   recvbuff            xylAllReduce writes that of every rank if sendbuff is registered too; xylAllGather and
  *                       xylAlltoAll do if sendbuff is not; of an xylBroadcast the root's is read by the others.
+ *   input               xylAllReduceRMSNorm reads that of every rank, or each rank its share of the rows.
  * Calls on other buffers, and other calls, are as before.
  *
  * Such a buffer that lies in a window wholly must lie there on all ranks, at the same distance from the beginning;
- * or the call is refused with xylInvalidUsage on all ranks, as calls that differ are. The
- * in-place forms of xylAllGather and xylAlltoAll are then used by all ranks or by none, and of an xylAllGather in place
- * it is recvbuff that counts. Buffers that are not wholly in a window are not registered ones.
+ * or the call is refused with xylInvalidUsage on all ranks, as calls that differ are. The in-place forms of
+ * xylAllGather, xylAlltoAll and xylAllReduceRMSNorm (output or residual_out is input) are then used by all ranks or by
+ * none, and of an xylAllGather in place it is recvbuff that counts. Buffers that are not wholly in a window are not
+ * registered ones.
  *
  * Memory: what xylMemAlloc gave, any part of it; device memory of the communicator's device that cudaMalloc gave, or
  * parts of it. Other memory (malloc, pinned, managed, virtual memory management, processes that the system keeps apart)

@@ -180,6 +180,10 @@ class communicator {
   static std::byte* rows_of_first_step(const fused_work& w);
   result fused_in_two_steps(const fused_request& r, const call_record& record, xylStream_t stream);
   fused_form fused_form_for(const fused_request& r, const selection::limits& limits) const;
+  // See communicator_windows.cc.
+  std::uint64_t place_of_input(const fused_request& r, bool device) const;
+  std::optional<fused_form> fused_pull_form_for(const fused_request& r, const call_record& record) const;
+  void find_inputs(const call_record& record, const std::byte** input_of) const;
   result does_not_fit(const fused_request& r) const;
   call_record record_of(const fused_request& r, bool device) const;
 

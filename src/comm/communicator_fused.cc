@@ -65,6 +65,7 @@ call_record communicator::record_of(const fused_request& r, bool device) const {
   r.describe(record);
   record.device = device ? 1 : 0;
   record.selection = selection_hash_;
+  record.send_place = place_of_input(r, device);
   return record;
 }
 
@@ -89,27 +90,32 @@ result communicator::does_not_fit(const fused_request& r) const {
 }
 
 result communicator::fused_host(fused_request& r) {
-  host_call& c = host_call_;
+  pull_call<host_capacity>& c = host_call_;
   fused_work& w = r.work;
   begin_host_call(record_of(r, false));
-  fused_form form = fused_form_for(r, selection_.host);
+  const std::optional<fused_form> pulled = fused_pull_form_for(r, c.record);
+  fused_form form = pulled.value_or(fused_form_for(r, selection_.host));
+  if (pulled) find_inputs(c.record, c.input_of);
   // Hosts have no packets: see host_fused.
   if (form == fused_form::packet) form = fused_form::one_shot;
   if (form == fused_form::two_shot_packet) form = fused_form::two_shot;
   w.spread(16 / r.element_bytes, 1);
   const std::uint64_t row = std::uint64_t{w.hidden} * r.element_bytes;
-  const bool in_shares = form == fused_form::two_shot;
-  std::uint64_t most = c.map.bulk_stride / (in_shares ? row + w.wire_row_bytes(r.element_bytes) : row);
+  const bool in_shares = uses_shares(form);
+  // What a row takes of the workspace.
+  const std::uint64_t staged = (pulled ? 0 : row) + (in_shares ? w.wire_row_bytes(r.element_bytes) : 0);
+  std::uint64_t most = staged == 0 ? w.tokens : c.map.bulk_stride / staged;
   if (most == 0) return does_not_fit(r);
 
   const default_arithmetic whatever_the_caller_has_set;
   const std::uint64_t all = in_shares ? w.share : w.tokens;
-  // Launches whose data stays in the second-level cache, as the selection has it for other calls.
+  // Launches whose data stays in the second-level cache, as the selection has it for other calls. What is pulled
+  // lies where it lies.
   const std::uint64_t shares = in_shares ? static_cast<unsigned>(ranks_) : 1;
-  most = std::clamp<std::uint64_t>(selection_.host.chunk_bytes / (row * shares), 1, most);
+  if (!pulled) most = std::clamp<std::uint64_t>(selection_.host.chunk_bytes / (row * shares), 1, most);
   do {
     w.rows = static_cast<std::uint32_t>(std::min(most, all - w.first));
-    if (!host_fused(*space_, c, w, form, r.type, *rows_)) return leave_host_call();
+    if (!host_fused(*space_, c, w, form, c.input_of, r.type, *rows_)) return leave_host_call();
     w.first += w.rows;
   } while (w.first < all);
   return {};
@@ -153,18 +159,21 @@ result communicator::fused_in_two_steps(const fused_request& r, const call_recor
 result communicator::fused_device(fused_request& r, xylStream_t stream) {
   const call_record record = record_of(r, true);
   if (waits_->out_of_service()) return explain(record);
-  if (takes_two_steps(r)) return fused_in_two_steps(r, record, stream);
+  const std::optional<fused_form> pulled = fused_pull_form_for(r, record);
+  if (!pulled && takes_two_steps(r)) return fused_in_two_steps(r, record, stream);
+  const std::byte* input_of[device_capacity] = {};
+  if (pulled) find_inputs(record, input_of);
   fused_work& w = r.work;
   fused_limits limits = fused_limits_;
   for (unsigned& blocks : limits.blocks) blocks = std::min(blocks, selection_.max_blocks);
   for (unsigned& blocks : limits.clustered) blocks = std::min(blocks, selection_.max_blocks);
-  const fused_shape shape =
-      shape_fused_or_next(fused_form_for(r, selection_.device), r.element_bytes, ranks_, limits, device_->map(), w);
+  const fused_shape shape = shape_fused_or_next(pulled.value_or(fused_form_for(r, selection_.device)),
+                                                r.element_bytes, ranks_, limits, device_->map(), w);
   if (shape.blocks == 0) return does_not_fit(r);
   const std::uint64_t all = uses_shares(shape.form) ? w.share : w.tokens;
   do {
     w.rows = static_cast<std::uint32_t>(std::min(shape.rows, all - w.first));
-    XYL_TRY(device_->fused({shape.form, shape.blocks, shape.lanes}, w, record, stream));
+    XYL_TRY(device_->fused({shape.form, shape.blocks, shape.lanes, input_of}, w, record, stream));
     w.first += w.rows;
   } while (w.first < all);
   return {};

@@ -10,6 +10,7 @@
 
 #include "base/log.hpp"
 #include "comm/communicator.hpp"
+#include "comm/fused_arguments.hpp"
 #include "exec/dispatch.hpp"
 #include "peer/introduction.hpp"
 #include "peer/shared_buffer.hpp"
@@ -293,6 +294,28 @@ std::optional<pull_form> communicator::pull_form_for(const call_record& record, 
 window_use communicator::window_use_for(const call_record& record) {
   if (record.what == collective::broadcast) return window_use::root_output;
   return record.send_place != 0 ? window_use::inputs : window_use::outputs;
+}
+
+// Of what lies in a window, and whether an output lies there too: then some of it is gone before all have read it.
+std::uint64_t communicator::place_of_input(const fused_request& r, bool device) const {
+  const fused_work& w = r.work;
+  if (ranks_ == 1 || w.experts != 0 || w.tokens == 0 || windows_.all().empty()) return 0;
+  std::uint64_t place = windows_.place_of(w.input, w.tokens * w.hidden * r.element_bytes, device);
+  if (place != 0 && (w.output == w.input || w.residual_out == w.input)) place |= window_place::in_place;
+  return place;
+}
+
+// Sharded residuals are known to their owners alone, so only these can finish rows.
+std::optional<fused_form> communicator::fused_pull_form_for(const fused_request& r,
+                                                            const call_record& record) const {
+  if (record.send_place == 0) return std::nullopt;
+  const std::uint64_t bytes = r.work.tokens * r.work.hidden * r.element_bytes;
+  const bool one_reads_a_row = r.work.residual_sharded || (record.send_place & window_place::in_place) != 0;
+  return selection_.choose_fused_pull(record.device != 0, bytes, one_reads_a_row);
+}
+
+void communicator::find_inputs(const call_record& record, const std::byte** input_of) const {
+  for (int p = 0; p < ranks_; ++p) input_of[p] = windows_.at(record.send_place, p);
 }
 
 // `done` bytes of every piece have been dealt with. c.record: the call's.

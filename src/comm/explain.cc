@@ -45,10 +45,11 @@ std::string describe_call(const call_record& r) {
   const type_facts* const facts = facts_of(r.type);
   if (r.what == collective::fused_all_reduce) {
     const auto eps = static_cast<std::uint32_t>(r.more);
-    return format_text("fused allreduce of %llu x %llu %s (%s, eps %g, options %x, %s memory)",
+    return format_text("fused allreduce of %llu x %llu %s (%s, eps %g, options %x, %s%s memory)",
                        static_cast<unsigned long long>(r.count), static_cast<unsigned long long>(r.more >> 32),
                        facts ? facts->name : "?", name_of_fused_pattern(r.operation),
-                       static_cast<double>(bits_float(eps)), r.root, r.device ? "device" : "host");
+                       static_cast<double>(bits_float(eps)), r.root, describe_place("input", r.send_place).c_str(),
+                       r.device ? "device" : "host");
   }
   std::string text = name_of(r.what);
   if (r.what != collective::barrier)

@@ -33,7 +33,8 @@ struct fused_shape {
 fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, const fused_limits& limits,
                         const layout& map, fused_work& work);
 
-// The same for the first of the forms, from `wish` on, that can do it.
+// The same for the first of the forms, from `wish` on, that can do it; after one that pulls, its like that does
+// not.
 fused_shape shape_fused_or_next(fused_form wish, unsigned element_bytes, int ranks, const fused_limits& limits,
                                 const layout& map, fused_work& work);
 

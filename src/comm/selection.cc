@@ -116,6 +116,9 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   // two ranks one-shot is faster than either (32 rows 6.6 us, in two steps 8.6) while each row has a block.
   s.fused_packet_bytes = ranks <= 2 ? 240 << 10 : ranks <= 4 ? 128 << 10 : 40 << 10;
   s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 8 << 20 : ranks <= 4 ? 128 << 10 : 160 << 10);
+  s.fused_pull_bytes = ranks <= 2 ? 240 << 10 : ranks <= 4 ? 128 << 10 : 160 << 10;
+  s.most_fused_pull_bytes = ranks <= 2 ? 8 << 20 : 2 << 20;
+  s.fused_one_shot_pull_bytes = ranks <= 2 ? UINT64_MAX : 0;
   // Meetings of the ranks cost less than a copy from here on. One-shot reads everything everywhere, but nobody
   // writes to others; on hosts two ranks gain by that, on one GPU (2, 4, 8 ranks, 256K to 64M) nobody.
   s.host.pull_bytes = 64 << 10;
@@ -127,10 +130,13 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   for (limits* of : {&s.host, &s.device}) {
     const bool one_shot = p.pull == pull_use::one_shot;
     if (p.pull == pull_use::never || (p.pull == pull_use::automatic && p.forced_algorithm))
-      of->pull_bytes = UINT64_MAX;
+      of->pull_bytes = s.fused_pull_bytes = UINT64_MAX;
     if (p.pull != pull_use::one_shot && p.pull != pull_use::two_shot) continue;
     of->pull_bytes = 0;
     for (std::uint64_t& bytes : of->one_shot_pull_bytes) bytes = one_shot ? UINT64_MAX : 0;
+    s.fused_pull_bytes = 0;
+    s.most_fused_pull_bytes = UINT64_MAX;
+    s.fused_one_shot_pull_bytes = of->one_shot_pull_bytes[false];
   }
   // Where devices reach each other, multiprocessors are faster: there copy engines are for those who say so.
   const std::uint64_t copied = p.copy_engine_bytes.value_or(staged ? staged_copy_bytes : 0);
@@ -196,6 +202,17 @@ std::optional<pull_form> selection::choose_pull(const limits& of, std::uint64_t 
   if (ranks == 1 || bytes < of.pull_bytes) return std::nullopt;
   if (!in_place && bytes <= of.one_shot_pull_bytes[has_outputs]) return pull_form::one_shot;
   return has_outputs ? pull_form::two_shot : pull_form::gathered;
+}
+
+std::optional<fused_form> selection::choose_fused_pull(bool device, std::uint64_t bytes, bool needs_owners) const {
+  if (!device) {
+    const std::optional<pull_form> like = choose_pull(host, bytes, false, needs_owners);
+    if (!like) return std::nullopt;
+    return like == pull_form::one_shot ? fused_form::one_shot_pull : fused_form::two_shot_pull;
+  }
+  if (ranks == 1 || bytes < fused_pull_bytes || bytes > most_fused_pull_bytes) return std::nullopt;
+  const bool one_shot = !needs_owners && bytes <= fused_one_shot_pull_bytes;
+  return one_shot ? fused_form::one_shot_pull : fused_form::two_shot_pull;
 }
 
 bool selection::set_ranges(limits& of, std::span<const range> wanted, origin from) {

@@ -14,6 +14,7 @@
 #include "base/parameters.hpp"
 #include "proto/algorithm.hpp"
 #include "proto/forms.hpp"
+#include "proto/fused_work.hpp"
 #include "proto/layout.hpp"
 
 namespace xyl {
@@ -83,6 +84,11 @@ struct selection {
   // they make the norms in a launch of their own.
   std::uint64_t fused_packet_bytes;
   std::uint64_t two_step_bytes;
+  // Device: with registered inputs fused calls of so many bytes, up to so many, are pulled, of which up to so many
+  // are one-shot where they can be.
+  std::uint64_t fused_pull_bytes;
+  std::uint64_t most_fused_pull_bytes;
+  std::uint64_t fused_one_shot_pull_bytes;
 
   // blocks: the most that are co-resident on every rank (device), 0 without devices.
   // can_read: whether all ranks can read each other's memory. pull_blocks: of kernels on registered buffers.
@@ -103,6 +109,8 @@ struct selection {
   // For registered inputs; in_place: they are the outputs. Nothing: in no registered way.
   std::optional<pull_form> choose_pull(const limits& of, std::uint64_t bytes, bool has_outputs,
                                        bool in_place) const;
+  // The same of fused calls; needs_owners: each row must have one reader.
+  std::optional<fused_form> choose_fused_pull(bool device, std::uint64_t bytes, bool needs_owners) const;
   // For what a ring does not do: a ring that was chosen as such is made two-shot.
   static algorithm without_ring(algorithm how) { return how == algorithm::ring ? algorithm::two_shot : how; }
   // What choose() amounts to.

@@ -74,8 +74,8 @@ class cuda_kernel_check final : public kernel_check {
     XYL_TRY(scale());
     XYL_TRY(joint());
     XYL_TRY(norms());
-    for (const fused_form form :
-         {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
+    for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
+                                  fused_form::two_shot, fused_form::one_shot_pull, fused_form::two_shot_pull}) {
       const unsigned blocks = fused_blocks[static_cast<std::size_t>(form)];
       if (blocks >= 1) XYL_TRY(fused(form, 1, false));
       // Two blocks to a row, in the way that calls will use; team lines have room for the rows of so many ranks.
@@ -153,10 +153,13 @@ class cuda_kernel_check final : public kernel_check {
     return expect(names[static_cast<int>(how)], first_output(), count, rank_ == 0 ? sum() : -1.0f);
   }
 
-  // Where devices reach each other's memory. What stands for registered buffers is the scratch memory of all ranks:
+  // Where devices reach each other's memory.
+  bool has_scratch() const { return side_.scratch_of(rank_) != nullptr && side_.scratch_bytes() >= 2 * bytes; }
+
+  // What stands for registered buffers is the scratch memory of all ranks:
   // an input, and behind it an output.
   result pulls() {
-    if (side_.scratch_of(rank_) == nullptr || side_.scratch_bytes() < 2 * bytes) return {};
+    if (!has_scratch()) return {};
     pull_call<device_capacity> call;
     for (int p = 0; p < ranks_; ++p) {
       call.input_of[p] = side_.scratch_of(p);
@@ -317,12 +320,18 @@ class cuda_kernel_check final : public kernel_check {
 
   // Rows of equal elements: each is its own root mean square, so the norm is one.
   result fused(fused_form form, unsigned split, bool clusters) {
-    static constexpr const char* names[] = {"fused packet", "fused twoshotpacket", "fused oneshot",
-                                            "fused twoshot"};
-    if (uses_shares(form) && ranks_ == 1) return {};
+    static constexpr const char* names[] = {"fused packet",  "fused twoshotpacket", "fused oneshot",
+                                            "fused twoshot", "fused one-shot pull", "fused two-shot pull"};
+    const bool is_pulled = xyl::pulls(form);
+    if ((uses_shares(form) || is_pulled) && ranks_ == 1) return {};
+    // As in pulls(): scratch memory stands for registered inputs.
+    if (is_pulled && !has_scratch()) return {};
+    const std::byte* input_of[device_capacity] = {};
+    for (int p = 0; p < ranks_ && is_pulled; ++p) input_of[p] = side_.scratch_of(p);
+    if (is_pulled) XYL_TRY(fill(side_.scratch_of(rank_), rounded(static_cast<float>(rank_ + 1))));
     fused_work w;
     w.pattern = fused_pattern::norm;
-    w.input = input();
+    w.input = is_pulled ? input_of[rank_] : input();
     w.weight = weight();
     w.output = first_output();
     w.residual_out = second_output();
@@ -341,7 +350,7 @@ class cuda_kernel_check final : public kernel_check {
     XYL_TRY(fill(second_output(), rounded(-1.0f)));
     // 128 lanes take a part of 128 or 256 pieces: two parts of a row of packets, or all of a row of 128 units.
     const unsigned lanes = split == 1 && uses_packets(form) ? 256 : 128;
-    XYL_TRY(side_.fused({form, w.split, lanes}, w, record, scratch_.stream));
+    XYL_TRY(side_.fused({form, w.split, lanes, input_of}, w, record, scratch_.stream));
     XYL_TRY(expect(names[static_cast<int>(form)], second_output(), elements, sum()));
     return expect(names[static_cast<int>(form)], first_output(), elements, 1.0f);
   }

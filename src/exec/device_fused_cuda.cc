@@ -64,16 +64,24 @@ result cuda_device_side::fused(const fused_launch& how, const fused_work& work, 
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
-  const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
-    fused_arguments<Capacity> arguments;
+  block_shape shape;
+  shape.lanes = how.lanes;
+  shape.cluster = work.is_clustered ? work.split : 1u;
+  const auto launch_with = [&](auto& arguments) {
     describe(arguments, nullptr, nullptr, 0, record);
     arguments.work = work;
     arguments.teams = how.blocks / work.split;
-    block_shape shape;
-    shape.lanes = how.lanes;
-    shape.cluster = work.is_clustered ? work.split : 1u;
     return launch(k, how.blocks, shape, arguments, stream,
                   uses_packets(how.form) ? sync_.packet_overlap : sync_.flag_overlap);
+  };
+  const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
+    if (!pulls(how.form)) {
+      fused_arguments<Capacity> arguments;
+      return launch_with(arguments);
+    }
+    fused_pull_arguments<Capacity> arguments;
+    std::copy_n(how.input_of, peers_.size(), arguments.input_of);
+    return launch_with(arguments);
   };
   XYL_TRY(with_capacity(k, with));
   return order_.after(stream);

@@ -65,6 +65,7 @@ struct fused_launch {
   fused_form form;
   unsigned blocks;  // a multiple of work.split
   unsigned lanes;
+  const std::byte* const* input_of = nullptr;  // every rank's, for the forms that pull
 };
 
 // The same for reduce and reduce-scatter, and for what only moves data.

@@ -10,9 +10,9 @@
 
 namespace xyl {
 
-// Packets have nothing to add between processors: a form other than two-shot is one-shot. type: xylFloat16,
-// xylBfloat16 or xylFloat32.
-bool host_fused(host_space& s, const host_call& c, const fused_work& w, fused_form form, int type,
-                const host_rows& rows);
+// Packets have nothing to add between processors: one of the forms that use them is one-shot. input_of: every
+// rank's registered input, for the forms that pull. type: xylFloat16, xylBfloat16 or xylFloat32.
+bool host_fused(host_space& s, const host_call& c, const fused_work& w, fused_form form,
+                const std::byte* const* input_of, int type, const host_rows& rows);
 
 }  // namespace xyl

@@ -7,7 +7,7 @@
 
 #include "exec/host_reduction.hpp"
 #include "exec/host_row.hpp"
-#include "proto/fused.hpp"
+#include "proto/fused_pull.hpp"
 
 namespace xyl {
 
@@ -40,6 +40,13 @@ struct host_row_kind : fused_kind<portable_codec<T>, portable_quantiser, 0> {
     for (int p = 0; p < c.ranks; ++p)
       sources[p] = p == c.rank && w.experts == 0 ? w.input + token * w.hidden * sizeof(T)
                                                  : at<const std::byte>(c, c.rank, from(p));
+    loops->sum(x, sources, c.ranks, w.hidden);
+  }
+  // Of what lies in all ranks' inputs.
+  template <class Call, class Inputs>
+  void sum_inputs(const Call& c, const fused_work& w, std::uint64_t token, const Inputs& input_of, float* x) const {
+    const std::byte* sources[host_capacity];
+    for (int p = 0; p < c.ranks; ++p) sources[p] = input_of[p] + token * w.hidden * sizeof(T);
     loops->sum(x, sources, c.ranks, w.hidden);
   }
   template <class Call>

@@ -118,23 +118,15 @@ XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
   return any || s.all(good);
 }
 
-// The sums of a row's pieces that all ranks have put at from(rank) in this rank's workspace; this rank's own may
-// lie in its input. Up to eight loads of a lane are on their way together, or as many as there are ranks.
-template <class F, int J, int E, class S, class Call, class From>
-XYL_FN void sum_staged(S& s, const Call& c, const fused_work& w, const row_team& t, std::uint64_t token, From from,
-                       float (&x)[J][E]) {
+// The sums of a row's pieces, rank p's at load(p, piece). Up to eight loads of a lane are on their way together, or
+// as many as there are ranks.
+template <class F, int J, int E, class S, class Call, class Load>
+XYL_FN void sum_loaded(S& s, const Call& c, const row_team& t, Load load, float (&x)[J][E]) {
   constexpr int batch = F::ranks != 0 ? F::ranks : 4, group = J > 4 || batch >= 8 ? 1
                                                               : J < 8 / batch     ? J
                                                                                   : 8 / batch;
   static_assert(J % group == 0);
   const int ranks = F::ranks ? F::ranks : c.ranks;
-  const auto load = [&](int p, unsigned v) {
-    const std::uint64_t inside = std::uint64_t{v} * 16;
-    if (p == c.rank && !is_mixed<F>(w))
-      return load_piece<2>(s, w.input + token * w.hidden * F::element_bytes + inside);
-    const unit16 u = s.load_peer16(at<const unit16>(c, c.rank, from(p) + inside));
-    return piece<2>{{u.word[0] | std::uint64_t{u.word[1]} << 32, u.word[2] | std::uint64_t{u.word[3]} << 32}};
-  };
 #pragma unroll
   for (int j = 0; j < J; j += group) {
     // Under a condition the compiler leaves the next piece's loads where they are: registers are short.
@@ -158,6 +150,26 @@ XYL_FN void sum_staged(S& s, const Call& c, const fused_work& w, const row_team&
         }
     }
   }
+}
+
+// A piece that a peer has written.
+template <class S>
+XYL_FN piece<2> load_peer_piece(S& s, const std::byte* from) {
+  const unit16 u = s.load_peer16(reinterpret_cast<const unit16*>(from));
+  return {{u.word[0] | std::uint64_t{u.word[1]} << 32, u.word[2] | std::uint64_t{u.word[3]} << 32}};
+}
+
+// The same of what all ranks have put at from(rank) in this rank's workspace; this rank's own may lie in its input.
+template <class F, int J, int E, class S, class Call, class From>
+XYL_FN void sum_staged(S& s, const Call& c, const fused_work& w, const row_team& t, std::uint64_t token, From from,
+                       float (&x)[J][E]) {
+  const auto load = [&](int p, unsigned v) {
+    const std::uint64_t inside = std::uint64_t{v} * 16;
+    if (p == c.rank && !is_mixed<F>(w))
+      return load_piece<2>(s, w.input + token * w.hidden * F::element_bytes + inside);
+    return load_peer_piece(s, at<const std::byte>(c, c.rank, from(p) + inside));
+  };
+  sum_loaded<F>(s, c, t, load, x);
 }
 
 template <class F, class S, class Call>
@@ -317,10 +329,8 @@ XYL_FN bool fused_two_shot_block(S& s, const Call& c, const fused_work& w, const
         if (good) f.decode(c, w, from, x[0]);
       } else if (good)
         for_each_piece<J>(s, t, [&](int j, unsigned v) {
-          const unit16 u = s.load_peer16(at<const unit16>(c, c.rank, from + std::uint64_t{v} * 16));
           decode_piece<typename F::codec>(
-              piece<2>{{u.word[0] | std::uint64_t{u.word[1]} << 32, u.word[2] | std::uint64_t{u.word[3]} << 32}},
-              x[j]);
+              load_peer_piece(s, at<const std::byte>(c, c.rank, from + std::uint64_t{v} * 16)), x[j]);
         });
       const row_place place_of_row{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(p), token};
       good = epilogue.finish(place_of_row, w.wire == fused_wire::residual ? row_stage::residual : row_stage::norm,

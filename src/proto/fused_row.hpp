@@ -25,6 +25,7 @@ struct fused_kind : reduction<Codec, operation::sum, Ranks> {
   //   put_addend(s, c, w, token, first, last, to)   this rank's addend, at `to` in the workspaces of the ranks
   //                                                 c.rank + k, first <= k < last
   //   sum(c, w, token, from, x)                     of what all ranks have put at from(rank) in this one's
+  //   sum_inputs(c, w, token, input_of, x)          of the row in all ranks' inputs
   //   decode(c, w, from, x)                         what lies there at `from`
   static constexpr bool has_rows = false;
   static constexpr int element_bytes = static_cast<int>(sizeof(typename Codec::element));

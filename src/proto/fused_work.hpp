@@ -36,17 +36,19 @@ XYL_FN constexpr unsigned scale_width(fused_pattern p) {
   return is_nvfp4(p) ? 16 : p == fused_pattern::fp8_per_group ? 128 : 0;
 }
 
-// See fused.hpp and fused_two_shot_packet.hpp. In the order in which a form that cannot do a call hands it on.
-enum class fused_form : std::uint8_t { packet, two_shot_packet, one_shot, two_shot };
-inline constexpr std::size_t fused_forms = 4;
+// See fused.hpp and fused_two_shot_packet.hpp, in the order in which a form that cannot do a call hands it on; and
+// fused_pull.hpp, whose inputs are registered.
+enum class fused_form : std::uint8_t { packet, two_shot_packet, one_shot, two_shot, one_shot_pull, two_shot_pull };
+inline constexpr std::size_t fused_forms = 6;
 
 // What the forms have in common: pieces travel as packets; each rank finishes a share of the rows.
 XYL_FN constexpr bool uses_packets(fused_form f) { return f <= fused_form::two_shot_packet; }
 XYL_FN constexpr bool uses_shares(fused_form f) {
-  return f == fused_form::two_shot_packet || f == fused_form::two_shot;
+  return f == fused_form::two_shot_packet || f == fused_form::two_shot || f == fused_form::two_shot_pull;
 }
+XYL_FN constexpr bool pulls(fused_form f) { return f >= fused_form::one_shot_pull; }
 
-// What an owner sends in the two-shot form of bulk data. The peers work out the rest, which costs them less than
+// What an owner sends in the two-shot forms of bulk data. The peers work out the rest, which costs them less than
 // bytes would.
 enum class fused_wire : std::uint8_t { residual, norm, quantised };
 

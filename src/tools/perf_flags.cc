@@ -49,6 +49,10 @@ void add_common_flags(CLI::App& app, perf_options& out) {
   add_count(app, "-g,--ngpus", "Ranks that each thread drives (default 1)", 1, 256, out.ranks_per_thread);
   add_count(app, "--repetitions", "Measurements per line, of which the median is shown (default 5)", 1, 10'000,
             out.repetitions);
+  add_count(app, "-R,--local_register",
+            "Register the buffers (of a layer: input and output), so that peers use them in place: 0 for no "
+            "(default), 1 or 2 for yes",
+            0, 2, out.registration);
   add_count(app, "-c,--check", "Checked calls per line and placement, 0 for none (default 1)", 0, 1000, out.checks);
   add_flag(app, "--memory", "Where the buffers are: device if every rank has one, else host (default auto)",
            "host, device or auto", "KIND", [&out](const std::string& text) {

@@ -44,10 +44,13 @@ result fused_layer::allocate(xylDataType_t type, std::size_t most_tokens) {
   for (const pattern_info& p : all_patterns())
     scales = std::max(scales, scale_bytes(p.pattern, most_tokens, hidden_));
   own_.clear();
+  XYL_TRY(team_.allocate(rows));
   for (perf_rank& r : team_.own) {
     own_.emplace_back();
     buffers& b = own_.back();
-    for (std::byte** rows_of : {&b.input, &b.residual, &b.sum, &b.output, &b.residual_out})
+    b.input = r.send;
+    b.output = r.recv;
+    for (std::byte** rows_of : {&b.residual, &b.sum, &b.residual_out})
       XYL_TRY(r.memory->allocate(rows, *rows_of));
     XYL_TRY(r.memory->allocate(hidden_ * sizeof(float), b.weight));
     XYL_TRY(r.memory->allocate(sizeof(float), b.scale));

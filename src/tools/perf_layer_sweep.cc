@@ -126,10 +126,11 @@ result layer_task::run(perf_team& team, std::ofstream& csv) {
                     : team.own.front().memory->stream() ? calls_in_graph
                                                         : 1;
   layer_measurement measuring(team, layer, calls);
-  return fill_table(
+  XYL_TRY(fill_table(
       team, report_, report_.rows, plan(team.options), csv,
       [&](const layer_call& what, layer_row& row) { return measuring.measure(what, row); },
-      [&](const layer_call& what) { return layer.describe(what); });
+      [&](const layer_call& what) { return layer.describe(what); }));
+  return team.release();
 }
 
 }  // namespace

@@ -45,9 +45,6 @@ seen_flags add_flags(CLI::App& app, perf_options& out) {
   seen.graph =
       add_count(app, "-G,--cudagraph", "Capture the calls in a CUDA graph and launch it this often (default 0)", 0,
                 1'000'000, out.graph_launches);
-  add_count(app, "-R,--local_register",
-            "Register the buffers, so that peers use them in place: 0 for no (default), 1 or 2 for yes", 0, 2,
-            out.registration);
   add_names(app, "-d,--datatype", "Element type, or all (default float)", type_list(), "TYPE", &type_info::type,
             all_types(), type_named, out.types);
   add_names(app, "-o,--op", "Reduction, or all (default sum); without a meaning where nothing is reduced",

@@ -6,10 +6,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "kernels/fused_limits.hpp"
 
 namespace xyl {
 namespace {
+
+const fused_limits some_limits{{16, 16, 8, 8, 8, 8}, {16, 16, 8, 8, 8, 8}};
 
 TEST(FusedShape, EveryShapeFits) {
   int possible = 0, clustered = 0;
@@ -21,8 +25,9 @@ TEST(FusedShape, EveryShapeFits) {
             for (const bool clusters : {false, true})
               for (const fused_pattern pattern :
                    {fused_pattern::all_reduce, fused_pattern::norm, fused_pattern::fp8_per_group})
-                for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
-                                              fused_form::two_shot}) {
+                for (const fused_form form :
+                     {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot,
+                      fused_form::one_shot_pull, fused_form::two_shot_pull}) {
                   const layout map = layout::make(static_cast<unsigned>(ranks), 64, 1 << 20, 16 << 20);
                   fused_work w;
                   w.hidden = hidden;
@@ -30,8 +35,9 @@ TEST(FusedShape, EveryShapeFits) {
                   w.share = (tokens + static_cast<unsigned>(ranks) - 1) / static_cast<unsigned>(ranks);
                   w.pattern = pattern;
                   const unsigned in_clusters = clusters ? (blocks + 1) / 2 : 0;
-                  const fused_limits limits{{blocks, blocks, blocks, blocks},
-                                            {in_clusters, in_clusters, in_clusters, in_clusters}};
+                  fused_limits limits;
+                  std::fill(std::begin(limits.blocks), std::end(limits.blocks), blocks);
+                  std::fill(std::begin(limits.clustered), std::end(limits.clustered), in_clusters);
                   const fused_shape s = shape_fused(form, element, ranks, limits, map, w);
                   if (s.blocks == 0) continue;
                   ++possible;
@@ -55,7 +61,9 @@ TEST(FusedShape, EveryShapeFits) {
                     ASSERT_LE(scale_width(pattern), 32 * piece);
                   } else if (form == fused_form::one_shot) {
                     ASSERT_LE(s.rows * row, map.bulk_stride);
-                  } else {
+                  } else if (form == fused_form::two_shot_pull) {
+                    ASSERT_LE(s.rows * w.wire_row_bytes(element), map.bulk_stride);
+                  } else if (form == fused_form::two_shot) {
                     ASSERT_LE(s.rows * (row + w.wire_row_bytes(element)), map.bulk_stride);
                   }
                   if (w.split > 1 && pattern != fused_pattern::all_reduce && !w.is_clustered) {
@@ -74,7 +82,7 @@ TEST(FusedShape, OneTokenIsSpreadOverBlocks) {
   w.tokens = 1;
   w.share = 1;
   w.pattern = fused_pattern::norm;
-  const fused_shape s = shape_fused_or_next(fused_form::packet, 2, 8, {{16, 16, 8, 8}, {16, 16, 8, 8}}, map, w);
+  const fused_shape s = shape_fused_or_next(fused_form::packet, 2, 8, some_limits, map, w);
   EXPECT_EQ(s.form, fused_form::packet);
   EXPECT_EQ(w.split, 8u);
   EXPECT_TRUE(w.is_clustered);
@@ -88,8 +96,27 @@ TEST(FusedShape, WhatPacketsCannotDoTheNextFormDoes) {
   w.tokens = 1;
   w.share = 1;
   w.pattern = fused_pattern::fp8_per_group;  // of float: 128 of them are more than a warp's packets
-  const fused_shape s = shape_fused_or_next(fused_form::packet, 4, 2, {{16, 16, 8, 8}, {16, 16, 8, 8}}, map, w);
+  const fused_shape s = shape_fused_or_next(fused_form::packet, 4, 2, some_limits, map, w);
   EXPECT_EQ(s.form, fused_form::one_shot);
+}
+
+TEST(FusedShape, WhatIsPulledStaysSoWhereItCan) {
+  const layout map = layout::make(4, 64, 1 << 20, 16 << 20);
+  fused_work w;
+  w.hidden = 7168;
+  w.tokens = 32;
+  w.share = 8;
+  w.pattern = fused_pattern::norm;
+  EXPECT_EQ(shape_fused_or_next(fused_form::two_shot_pull, 2, 4, some_limits, map, w).form,
+            fused_form::two_shot_pull);
+  EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, 2, 4, some_limits, map, w).form,
+            fused_form::one_shot_pull);
+  // Where not one block of it fits on a device.
+  fused_limits without = some_limits;
+  without.blocks[static_cast<int>(fused_form::one_shot_pull)] = 0;
+  without.blocks[static_cast<int>(fused_form::two_shot_pull)] = 0;
+  EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, 2, 4, without, map, w).form, fused_form::one_shot);
+  EXPECT_EQ(shape_fused_or_next(fused_form::two_shot_pull, 2, 4, without, map, w).form, fused_form::two_shot);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace xyl::test {
 namespace {
 
 using host_machine = fused_machine_of<host_rank, host_call>;
-constexpr fused_form forms[] = {fused_form::one_shot, fused_form::two_shot};
+constexpr fused_form forms[] = {fused_form::one_shot, fused_form::two_shot, fused_form::one_shot_pull,
+                                fused_form::two_shot_pull};
 
 template <class Machine, class T>
 std::vector<fused_data<T>> run(const fused_case& f, const fused_grid& g, fused_form form,
@@ -34,7 +35,7 @@ void same_as_the_gpu_text(const fused_case& f, const fused_grid& g) {
   std::vector<fused_data<T>> data;
   for (int r = 0; r < g.ranks; ++r) data.emplace_back(f, r, g.ranks);
   for (const fused_form form : forms) {
-    if (f.residual_sharded && form != fused_form::two_shot) continue;
+    if (!goes_in(form, f)) continue;
     const auto expected = run<fused_machine>(f, g, form, data);
     const auto found = run<host_machine>(f, g, form, data);
     if (f.hidden < 1000) {  // it takes long, and that text has tests of its own

@@ -59,10 +59,10 @@ class host_rank : private host_parts, public host_space {
   }
 
   // What communicator::fused_host does with one launch.
-  template <class T>
-  bool fused(const host_call& c, const fused_work& w, fused_form form) {
+  template <class T, class Inputs>
+  bool fused(const host_call& c, const fused_work& w, const Inputs& inputs, fused_form form) {
     const int type = std::is_same_v<T, float> ? xylFloat32 : std::is_same_v<T, float16> ? xylFloat16 : xylBfloat16;
-    return host_fused(*this, c, w, form, type, choose_host_rows(wanted_instructions));
+    return host_fused(*this, c, w, form, inputs.of, type, choose_host_rows(wanted_instructions));
   }
 
   template <class Kind>

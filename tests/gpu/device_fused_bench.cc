@@ -2,8 +2,8 @@
 //
 // Times of the fused kernels, for choosing shapes: bf16, residual + RMSNorm, in CUDA graphs of 50 calls, medians,
 // in every form and number of blocks to a row, with clusters ("c") and with team lines ("l"); and the bare
-// allreduce by packets beside it. Results are compared with those of the first shape. An MPI program; several ranks
-// may share a GPU.
+// allreduce by packets beside it; forms that pull have registered inputs. Results are compared with those of the
+// first shape. An MPI program; several ranks may share a GPU.
 //
 //   device_fused_bench [HIDDEN [MOST_TOKENS [PATTERN]]]    PATTERN: a number of xylFusedPattern_t
 #include <cstdlib>
@@ -22,7 +22,7 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
   cudaStream_t stream;
   must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
   int wrong = 0;
-  constexpr const char* names[] = {"packet", "2packet", "oneshot", "twoshot"};
+  constexpr const char* names[] = {"packet", "2packet", "oneshot", "twoshot", "1pull", "2pull"};
   if (r.rank() == 0)
     std::printf("# ranks %d, hidden %u, pattern %d, at most %u, %u, %u blocks, us per call\n", r.ranks(), hidden,
                 static_cast<int>(pattern), device.limits().blocks[0], device.limits().blocks[1],
@@ -46,8 +46,8 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
       });
       if (r.rank() == 0) std::printf("  bare %.2f", us);
     }
-    for (const fused_form form :
-         {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
+    for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
+                                  fused_form::two_shot, fused_form::one_shot_pull, fused_form::two_shot_pull}) {
       if (r.rank() == 0) std::printf("\n  %-8s", names[static_cast<int>(form)]);
       for (const bool clusters : {true, false}) {
         if (clusters && !device.limits().has_clusters()) continue;
@@ -55,6 +55,8 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
           test::fused_data<bfloat16> d(f, r.rank(), r.ranks());
           const device_copy at(d);
           const wished_shape wish{form, split, clusters};
+          if (pulls(form) && device.can_pull() && d.input.size() <= fused_device::most_input)
+            device.bring_input(d, at, stream);
           if ((split == 1 && !clusters && device.limits().has_clusters()) || !device(wish, d, at, stream)) continue;
           must(cudaStreamSynchronize(stream), "synchronise");
           const double us = time_in_graph(stream, calls, repetitions, [&] { (void)device(wish, d, at, stream); });

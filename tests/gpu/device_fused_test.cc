@@ -71,8 +71,8 @@ void every_shape(device_rank& r, const fused_case& f, std::initializer_list<unsi
     expect(wrong.empty(), "host: %s", wrong.c_str());
   }
   in_two_steps(r, device, f, host);
-  for (const fused_form form :
-       {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
+  for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
+                                fused_form::two_shot, fused_form::one_shot_pull, fused_form::two_shot_pull}) {
     if (f.residual_sharded && !uses_shares(form)) continue;
     for (const bool clusters : {true, false}) {
       if (clusters && !device.limits().has_clusters()) continue;
@@ -80,8 +80,12 @@ void every_shape(device_rank& r, const fused_case& f, std::initializer_list<unsi
         const wished_shape wish{form, split, clusters};
         fused_data<T> d(f, r.rank(), r.ranks());
         const device_copy at(d);
+        // What the last call left there is overwritten at once: its readers must have been waited for.
+        if (pulls(form) && device.can_pull() && d.input.size() <= fused_device::most_input)
+          device.bring_input(d, at, stream);
         if (!device(wish, d, at, stream)) continue;
         ++launched;
+        if (pulls(form) && f.in_place) device.bring_input(d, at, stream, true);
         must(cudaStreamSynchronize(stream), describe(f, wish).c_str());
         at.copy_back();
         compare(d, host, describe(f, wish));

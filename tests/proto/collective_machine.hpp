@@ -24,11 +24,12 @@ enum class form {
   packet_reduce,
   direct_reduce,
   two_phase,
-  shift
+  shift,
+  long_shift  // a shift through bulk data
 };
 inline constexpr const char* form_names[] = {"packet",      "direct",  "pull",          "spread",
                                              "single_copy", "one_way", "packet_reduce", "direct_reduce",
-                                             "two_phase",   "shift"};
+                                             "two_phase",   "shift",   "long_shift"};
 
 struct collective_plan {
   form how = form::direct;
@@ -42,7 +43,6 @@ struct collective_plan {
   int odd_rank = -1;     // believes in another count
   int distance = 1;      // of a shift: rank r sends to r + distance
   bool offered = false;  // a shift: without staging
-  bool is_long = false;  // a shift: through bulk data
   int only = -1;         // a shift: the one rank that sends, or all
 };
 
@@ -66,6 +66,7 @@ inline bool does(form how, collective what) {
     case form::two_phase:
       return what == collective::reduce;
     case form::shift:
+    case form::long_shift:
       return what == collective::send;
   }
   return false;
@@ -79,7 +80,7 @@ inline std::uint64_t largest_piece(form how, const layout& map, std::uint64_t el
   if (how == form::one_way) bytes = map.one_way_capacity();
   if (how == form::spread) bytes = map.bulk_stride * (map.ranks - 1);
   if (how == form::two_phase) bytes = map.bulk_stride / 32 * 16 * map.ranks;
-  if (how == form::shift) bytes = 9 * map.pair_chunk + 5;
+  if (how == form::shift || how == form::long_shift) bytes = 9 * map.pair_chunk + 5;
   return bytes / element_bytes;
 }
 
@@ -240,7 +241,7 @@ class collective_machine {
     for (int p = 0; p < plan_.ranks; ++p) c.workspace[p] = rank(r).workspaces[static_cast<unsigned>(p)];
     Space s(rank(r), block, plan.blocks, lane,
             mix64(plan_.seed + ((i * 8 + static_cast<unsigned>(r)) * 8 + block) * 8 + lane));
-    if (plan.how == form::shift) return run_shift(s, c, plan, piece, block);
+    if (plan.how == form::shift || plan.how == form::long_shift) return run_shift(s, c, plan, piece, block);
     if (plan.how >= form::packet_reduce || plan.what == collective::reduce) return run_reduce(s, c, plan, piece);
     movement m;
     m.bytes = piece;
@@ -282,7 +283,8 @@ class collective_machine {
     out.from = c.input;
     in.to = c.output;
     out.bytes = in.bytes = bytes;
-    if (plan.is_long) out.slot_bytes = in.slot_bytes = static_cast<std::uint32_t>(map_.long_slot_room(half));
+    if (plan.how == form::long_shift)
+      out.slot_bytes = in.slot_bytes = static_cast<std::uint32_t>(map_.long_slot_room(half));
     out.fingerprint = in.fingerprint = c.fingerprint;
     out.peer = (c.rank + plan.distance) % c.ranks;
     in.peer = (c.rank - plan.distance + c.ranks) % c.ranks;

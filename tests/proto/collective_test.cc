@@ -16,7 +16,7 @@ namespace {
 
 constexpr form forms[] = {form::packet,      form::direct,  form::pull,          form::spread,
                           form::single_copy, form::one_way, form::packet_reduce, form::direct_reduce,
-                          form::two_phase,   form::shift};
+                          form::two_phase,   form::shift,   form::long_shift};
 constexpr collective collectives[] = {collective::broadcast,      collective::all_gather, collective::all_to_all,
                                       collective::gather,         collective::scatter,    collective::reduce,
                                       collective::reduce_scatter, collective::send};
@@ -51,10 +51,10 @@ TEST_P(collectives_of, bytes_of_every_form_in_any_order) {
           c.root = static_cast<int>(random() % static_cast<unsigned>(p.ranks));
           c.blocks = 1 + random() % p.blocks;
           // A send and a receive need a block each.
-          if (how == form::shift && (p.blocks < 2 || p.ranks < 2)) continue;
-          if (how == form::shift) {
+          const bool is_shift = what == collective::send;
+          if (is_shift && (p.blocks < 2 || p.ranks < 2)) continue;
+          if (is_shift) {
             c.blocks = p.blocks;
-            c.is_long = random() % 2;
             if (random() % 2) c.only = static_cast<int>(random() % static_cast<unsigned>(p.ranks));
           }
           if (how == form::single_copy || how == form::one_way) c.blocks = 1;
@@ -73,7 +73,7 @@ TEST_P(collectives_of, bytes_of_every_form_in_any_order) {
 TEST_P(collectives_of, that_differ_touch_no_output) {
   for (const form how : forms)
     for (const collective what : collectives) {
-      if (!does(how, what) || how == form::shift || how == form::one_way) continue;
+      if (!does(how, what) || what == collective::send || how == form::one_way) continue;
       machine_plan p = plan(1);
       collective_machine<> machine(p);
       collective_plan c;
@@ -181,14 +181,15 @@ TEST(transfers, of_long_messages_share_regions_with_the_calls_around_them) {
     std::vector<collective_plan> calls;
     for (int i = 0; i < 24; ++i) {
       collective_plan c;
-      c.how = i % 2 ? form::shift : std::array{form::direct, form::pull, form::spread}[random() % 3];
+      c.how = i % 8 == 7 ? form::shift
+              : i % 2    ? form::long_shift
+                         : std::array{form::direct, form::pull, form::spread}[random() % 3];
       c.what = i % 2 ? collective::send : c.how == form::direct ? collective::all_to_all : collective::broadcast;
       c.kind = static_cast<int>(random() % kinds);
       const std::uint64_t element = element_bytes(c.kind);
       c.blocks = i % 2 ? 6 : 1 + random() % 6;
       c.root = static_cast<int>(random() % static_cast<unsigned>(p.ranks));
       c.distance = 1 + static_cast<int>(random() % static_cast<unsigned>(p.ranks - 1));
-      c.is_long = random() % 4 != 0;
       c.only = random() % 2 ? c.root : -1;
       // From nothing to three times what a region holds, and an odd end.
       c.count = i % 2 ? random() % (3 * 4096 / element) : 4096 / element;
@@ -200,18 +201,16 @@ TEST(transfers, of_long_messages_share_regions_with_the_calls_around_them) {
   }
 }
 
-// One end believes in another size, or in a message of the other kind.
 TEST(transfers, of_long_messages_that_differ_are_found_by_the_receiver) {
   machine_plan p;
   p.blocks = 2;
   p.lanes = 2;
   collective_machine<> machine(p);
   collective_plan c;
-  c.how = form::shift;
+  c.how = form::long_shift;
   c.what = collective::send;
   c.count = 2000;
   c.blocks = 2;
-  c.is_long = true;
   std::vector<collective_plan> calls(2, c);
   calls[1].odd_rank = 1;
   EXPECT_FALSE(machine.run(calls));
@@ -242,7 +241,7 @@ TEST(transfers, go_on_across_the_wrap_of_their_tags) {
   std::vector<collective_plan> calls;
   for (int i = 0; i < 12; ++i) {
     c.count = 1 + static_cast<unsigned>(i) * 37;
-    c.is_long = i % 3 == 2;
+    c.how = i % 3 == 2 ? form::long_shift : form::shift;
     c.distance = 1 + i % 2;
     calls.push_back(c);
   }

@@ -41,6 +41,13 @@ class aligned_bytes {
   std::vector<unit16> storage_;
 };
 
+// Whether the call can be done in this form.
+inline bool goes_in(fused_form form, const fused_case& f) {
+  if (f.residual_sharded && !uses_shares(form)) return false;
+  if (pulls(form) && f.experts != 0) return false;
+  return form != fused_form::one_shot_pull || !f.in_place;
+}
+
 inline std::uint64_t share_of(std::uint64_t tokens, int ranks) {
   return (tokens + static_cast<unsigned>(ranks) - 1) / static_cast<unsigned>(ranks);
 }

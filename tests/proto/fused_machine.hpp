@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "proto/fused_data.hpp"
+#include "proto/fused_pull.hpp"
 #include "proto/fused_two_shot_packet.hpp"
 #include "spaces/thread_space.hpp"
 
@@ -23,6 +24,18 @@ struct fused_grid {
   bool constant_ranks = false;
   std::uint64_t seed = 1;
 };
+
+// All ranks' inputs.
+struct fused_inputs {
+  const std::byte* of[8] = {};
+  const std::byte* operator[](int p) const { return of[p]; }
+};
+template <class T>
+fused_inputs inputs_of(std::vector<fused_data<T>>& data) {
+  fused_inputs all;
+  for (std::size_t p = 0; p < data.size(); ++p) all.of[p] = data[p].input.raw();
+  return all;
+}
 
 // The whole call, of one rank; launches have yet to be cut out of it.
 template <class T>
@@ -78,27 +91,32 @@ class fused_machine_of {
     }
   }
 
-  // Every rank runs its call in `form`; true if no lane gave up. odd_rank: makes another call.
+  // Every rank runs its call in `form`; true if no lane gave up. odd_rank: makes another call. Where inputs are
+  // pulled, a rank whose call is over changes its own at once, which races with a peer that is not done.
   template <class T>
   bool run(fused_form form, std::vector<fused_data<T>>& data, int odd_rank = -1) {
     std::vector<std::thread> threads;
     std::vector<std::unique_ptr<lane_barrier>> launches;
     std::atomic<bool> good{true};
+    const fused_inputs inputs = inputs_of(data);
     for (int r = 0; r < grid_.ranks; ++r) {
       launches.push_back(std::make_unique<lane_barrier>(grid_.blocks * grid_.lanes));
       for (unsigned b = 0; b < grid_.blocks; ++b)
         for (unsigned l = 0; l < grid_.lanes; ++l)
           threads.emplace_back([&, &launch = *launches.back(), r, b, l] {
-            fused_work w = work_of(data[static_cast<unsigned>(r)], form, grid_.ranks, grid_.blocks_of_row);
+            fused_data<T>& mine = data[static_cast<unsigned>(r)];
+            fused_work w = work_of(mine, form, grid_.ranks, grid_.blocks_of_row);
             const std::uint64_t all = uses_shares(form) ? w.share : w.tokens;
             const unsigned usable = grid_.blocks / w.split * w.split;
             do {
               w.rows = static_cast<std::uint32_t>(std::min(grid_.rows, all - w.first));
-              if (b < usable && !run_lane<T>(form, w, r, b, usable, l, r == odd_rank))
+              if (b < usable && !run_lane<T>(form, w, inputs, r, b, usable, l, r == odd_rank))
                 good.store(false, std::memory_order_relaxed);
               launch.arrive_and_wait();
               w.first += w.rows;
             } while (w.first < all);
+            if (pulls(form) && !mine.f.in_place && b == 0 && l == 0 && good.load(std::memory_order_relaxed))
+              std::memset(mine.input.raw(), 0x11, mine.input.size());
           });
     }
     for (auto& thread : threads) thread.join();
@@ -111,7 +129,8 @@ class fused_machine_of {
   };
 
   template <class T>
-  bool run_lane(fused_form form, const fused_work& w, int r, unsigned b, unsigned blocks, unsigned l, bool odd) {
+  bool run_lane(fused_form form, const fused_work& w, const fused_inputs& inputs, int r, unsigned b,
+                unsigned blocks, unsigned l, bool odd) {
     Call c;
     c.map = decltype(c.map){map_};
     c.record.count = w.tokens + odd;
@@ -121,15 +140,15 @@ class fused_machine_of {
     thread_rank& me = *ranks_[static_cast<unsigned>(r)];
     for (int p = 0; p < grid_.ranks; ++p) c.workspace[p] = me.workspaces[static_cast<unsigned>(p)];
     Space s(me, b, blocks, l, mix64(grid_.seed + ((w.first * 8 + static_cast<unsigned>(r)) * 8 + b) * 8 + l));
-    if constexpr (requires { s.template fused<T>(c, w, form); }) {
-      return s.template fused<T>(c, w, form);
+    if constexpr (requires { s.template fused<T>(c, w, inputs, form); }) {
+      return s.template fused<T>(c, w, inputs, form);
     } else {
-      return run_form<T>(s, c, w, form);
+      return run_form<T>(s, c, w, inputs, form);
     }
   }
 
   template <class T>
-  bool run_form(Space& s, const Call& c, const fused_work& w, fused_form form) {
+  bool run_form(Space& s, const Call& c, const fused_work& w, const fused_inputs& inputs, fused_form form) {
     const auto with = [&]<int Ranks>(std::integral_constant<int, Ranks>) {
       using F = fused_kind<portable_codec<T>, portable_quantiser, Ranks>;
       switch (form) {
@@ -141,6 +160,10 @@ class fused_machine_of {
           return fused_one_shot<F>(s, c, w);
         case fused_form::two_shot:
           return fused_two_shot<F>(s, c, w);
+        case fused_form::one_shot_pull:
+          return fused_one_shot_pull<F>(s, c, w, inputs);
+        case fused_form::two_shot_pull:
+          return fused_two_shot_pull<F>(s, c, w, inputs);
       }
       return false;
     };

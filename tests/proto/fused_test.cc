@@ -10,8 +10,8 @@
 namespace xyl::test {
 namespace {
 
-constexpr fused_form all_forms[] = {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
-                                    fused_form::two_shot};
+constexpr fused_form all_forms[] = {fused_form::packet,   fused_form::two_shot_packet, fused_form::one_shot,
+                                    fused_form::two_shot, fused_form::one_shot_pull,   fused_form::two_shot_pull};
 constexpr fused_pattern all_patterns[] = {fused_pattern::all_reduce,    fused_pattern::norm,
                                           fused_pattern::fp8_static,    fused_pattern::fp8_per_token,
                                           fused_pattern::fp8_per_group, fused_pattern::nvfp4_linear,
@@ -54,7 +54,7 @@ template <class T>
 void all_forms_agree(const fused_case& f, fused_grid g) {
   std::vector<fused_data<T>> results;
   for (const fused_form form : all_forms) {
-    if (f.residual_sharded && !uses_shares(form)) continue;
+    if (!goes_in(form, f)) continue;
     results.push_back(run<T>(f, g, form));
     EXPECT_TRUE(results.back().same_outputs(results.front())) << describe(f, g, form);
   }

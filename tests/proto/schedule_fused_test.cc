@@ -12,6 +12,9 @@ namespace {
 
 using bf16_rows = fused_kind<portable_codec<bfloat16>, portable_quantiser, 0>;
 
+constexpr fused_form all_forms[] = {fused_form::packet,   fused_form::two_shot_packet, fused_form::one_shot,
+                                    fused_form::two_shot, fused_form::one_shot_pull,   fused_form::two_shot_pull};
+
 // Rows of one unit, or of two packets.
 class small_space : public schedule_space {
  public:
@@ -29,6 +32,12 @@ class hasty_space : public small_space {
   bool await(const flag* f, epoch_t e, waiting w) { return w.what == phase::gather || small_space::await(f, e, w); }
 };
 
+class careless_space : public small_space {
+ public:
+  using small_space::small_space;
+  bool await(const flag* f, epoch_t e, waiting w) { return w.what == phase::pulled || small_space::await(f, e, w); }
+};
+
 template <class Space>
 schedule_explorer::outcome explore(int ranks, unsigned lanes, fused_form form, const fused_case& f, int times) {
   world w(ranks, lanes);
@@ -36,6 +45,7 @@ schedule_explorer::outcome explore(int ranks, unsigned lanes, fused_form form, c
   for (int r = 0; r < ranks; ++r) fresh.emplace_back(f, r, ranks);
   data = fresh;
   std::vector<char> good(static_cast<unsigned>(ranks));
+  const fused_inputs inputs = inputs_of(data);
   const auto body = [&](schedule_space& of_world, int r) {
     const auto mine = static_cast<unsigned>(r);
     Space s(of_world, w.at(r));
@@ -49,8 +59,14 @@ schedule_explorer::outcome explore(int ranks, unsigned lanes, fused_form form, c
       const bool one = form == fused_form::packet            ? fused_packet<bf16_rows>(s, c, work)
                        : form == fused_form::two_shot_packet ? fused_two_shot_packet<bf16_rows>(s, c, work)
                        : form == fused_form::one_shot        ? fused_one_shot<bf16_rows>(s, c, work)
-                                                             : fused_two_shot<bf16_rows>(s, c, work);
+                       : form == fused_form::two_shot        ? fused_two_shot<bf16_rows>(s, c, work)
+                       : form == fused_form::one_shot_pull   ? fused_one_shot_pull<bf16_rows>(s, c, work, inputs)
+                                                             : fused_two_shot_pull<bf16_rows>(s, c, work, inputs);
       good[mine] = one && good[mine];
+      if (!pulls(form) || f.in_place) continue;
+      // Its input is a rank's own again, until its next call.
+      std::memset(data[mine].input.raw(), 0x11, data[mine].input.size());
+      if (k + 1 < times) data[mine].input = fresh[mine].input;
     }
   };
   const auto verdict = [&]() -> std::string {
@@ -62,6 +78,8 @@ schedule_explorer::outcome explore(int ranks, unsigned lanes, fused_form form, c
   };
   return w.explore(true, body, verdict, false, [&] {
     for (std::size_t r = 0; r < data.size(); ++r) {
+      data[r].input = fresh[r].input;
+      data[r].residual = fresh[r].residual;
       data[r].output = fresh[r].output;
       data[r].residual_out = fresh[r].residual_out;
       data[r].quantised = fresh[r].quantised;
@@ -79,8 +97,7 @@ fused_case case_of(fused_pattern pattern, std::uint64_t tokens) {
 }
 
 TEST(schedule_fused, every_form) {
-  for (const fused_form form :
-       {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot})
+  for (const fused_form form : all_forms)
     for (const fused_pattern pattern : {fused_pattern::all_reduce, fused_pattern::norm}) {
       const fused_case f = case_of(pattern, uses_shares(form) ? 2 : 1);
       // A third call comes back to the first one's slot.
@@ -92,8 +109,7 @@ TEST(schedule_fused, every_form) {
 }
 
 TEST(schedule_fused, two_lanes) {
-  for (const fused_form form :
-       {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot}) {
+  for (const fused_form form : all_forms) {
     const fused_case f = case_of(fused_pattern::norm, uses_shares(form) ? 2 : 1);
     const auto found = explore<small_space>(2, 2, form, f, 1);
     EXPECT_EQ(found.failure, "") << static_cast<int>(form);
@@ -113,6 +129,20 @@ TEST(schedule_fused, quantised_rows_from_their_owners) {
 TEST(schedule_fused, an_owner_that_is_not_waited_for_is_found) {
   const auto found = explore<hasty_space>(2, 1, fused_form::two_shot, case_of(fused_pattern::norm, 2), 1);
   EXPECT_GT(found.wrong, 0u) << found.failure;
+}
+
+// An input that is changed while a peer reads it.
+TEST(schedule_fused, a_reader_that_is_not_waited_for_is_found) {
+  const auto found = explore<careless_space>(2, 1, fused_form::one_shot_pull, case_of(fused_pattern::norm, 1), 1);
+  EXPECT_GT(found.wrong, 0u) << found.failure;
+}
+
+TEST(schedule_fused, a_pulled_input_in_place) {
+  fused_case f = case_of(fused_pattern::norm, 2);
+  f.in_place = true;
+  const auto found = explore<small_space>(2, 1, fused_form::two_shot_pull, f, 1);
+  EXPECT_EQ(found.failure, "");
+  EXPECT_GT(found.states, 20u);
 }
 
 }  // namespace

@@ -51,23 +51,25 @@ int run(protocol how, std::uint64_t seed) {
   return 0;
 }
 
-// The same for a collective, beside which shift stands for transfers.
+bool is_shift(form how) { return how == form::shift || how == form::long_shift; }
+
+// The same for a collective, beside which shifts stand for transfers.
 std::vector<collective_plan> calls_for(form how, int ranks, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<collective_plan> calls;
   for (int i = 0; i < 16; ++i) {
     collective_plan call;
     call.how = how;
-    call.what = how == form::shift       ? collective::send
+    call.what = is_shift(how)            ? collective::send
                 : how == form::two_phase ? collective::reduce
                 : how == form::spread    ? collective::broadcast
                 : how == form::one_way   ? collective::broadcast
                                          : collective::all_gather;
     // One-way messages that follow each other in one ring.
     call.root = how == form::one_way ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
-    call.blocks = how == form::shift ? 2 : 1;
+    call.blocks = is_shift(how) ? 2 : 1;
     call.count = i % 8 >= 4 ? 300 + random() % 300 : 1 + random() % 60;
-    if (i % 4 == 3 && how != form::shift && how != form::one_way) {
+    if (i % 4 == 3 && !is_shift(how) && how != form::one_way) {
       // No data between: packets that carry nothing.
       call.how = form::packet;
       call.what = collective::all_gather;
@@ -82,7 +84,7 @@ template <ordering_fault Fault>
 int run(form how, std::uint64_t seed) {
   machine_plan plan;
   plan.ranks = 2 + static_cast<int>(seed % 2);
-  plan.blocks = how == form::shift ? 2 : 1;
+  plan.blocks = is_shift(how) ? 2 : 1;
   plan.lanes = 2;
   plan.seed = seed;
   plan.deadline = std::chrono::seconds(10);
@@ -173,8 +175,8 @@ int run(copied_calls, std::uint64_t seed) {
   return 0;
 }
 
-constexpr form mutated_forms[] = {form::direct,    form::pull,  form::spread, form::single_copy,
-                                  form::two_phase, form::shift, form::one_way};
+constexpr form mutated_forms[] = {form::direct,    form::pull,  form::spread,     form::single_copy,
+                                  form::two_phase, form::shift, form::long_shift, form::one_way};
 constexpr pull_way mutated_pulls[] = {pull_way::one_shot, pull_way::two_shot,   pull_way::gathered,
                                       pull_way::staged,   pull_way::all_gather, pull_way::all_gather_pushed,
                                       pull_way::broadcast};
@@ -204,8 +206,9 @@ bool applies(std::string_view fault, std::string_view how) {
   if (fault == "relaxed_last_out") return false;
   if (how == copied_name) return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await";
   // One-way calls are as those of pairs.
-  const bool is_pair =
-      how == form_names[static_cast<int>(form::shift)] || how == form_names[static_cast<int>(form::one_way)];
+  const bool is_pair = how == form_names[static_cast<int>(form::shift)] ||
+                       how == form_names[static_cast<int>(form::long_shift)] ||
+                       how == form_names[static_cast<int>(form::one_way)];
   const bool is_single_copy = how == form_names[static_cast<int>(form::single_copy)];
   if (fault == "no_credit") return is_pair;
   if (fault == "not_taken") return is_single_copy;
