@@ -179,6 +179,8 @@ class communicator {
   bool takes_two_steps(const fused_request& r) const;
   static std::byte* rows_of_first_step(const fused_work& w);
   result fused_in_two_steps(const fused_request& r, const call_record& record, xylStream_t stream);
+  result pulled_first_step(const fused_request& r, const call_record& record, xylStream_t stream);
+  result pushed_first_step(const fused_request& r, const call_record& record, xylStream_t stream);
   fused_form fused_form_for(const fused_request& r, const selection::limits& limits) const;
   // See communicator_windows.cc.
   std::uint64_t place_of_input(const fused_request& r, bool device) const;

@@ -137,8 +137,50 @@ std::byte* communicator::rows_of_first_step(const fused_work& w) {
 
 result communicator::fused_in_two_steps(const fused_request& r, const call_record& record, xylStream_t stream) {
   const fused_work& w = r.work;
+  // Pulled where an allreduce in place would be: then it does not matter which rows the inputs lie in.
+  if (record.send_place != 0 &&
+      selection_.choose_pull(selection_.device, w.tokens * w.hidden * r.element_bytes, false, true))
+    XYL_TRY(pulled_first_step(r, record, stream));
+  else
+    XYL_TRY(pushed_first_step(r, record, stream));
+  fused_work second = w;
+  second.input = rows_of_first_step(w);
+  second.residual = nullptr;
+  second.residual_out = nullptr;
+  return device_->fused_rows(second, static_cast<xylDataType_t>(r.type), stream);
+}
+
+// The inputs are registered: nobody's is pushed. Results come from their owners' workspaces, as it is not known
+// whether these rows are registered on all ranks.
+result communicator::pulled_first_step(const fused_request& r, const call_record& record, xylStream_t stream) {
+  const fused_work& w = r.work;
+  pull_call<device_capacity> c;
+  c.record = record;
+  const std::byte* inputs[device_capacity] = {};
+  find_inputs(record, inputs);
+  const std::uint64_t all = w.tokens * w.hidden * r.element_bytes, step = gathered_pull_bytes(device_->map());
+  for (std::uint64_t done = 0; done < all; done += step) {
+    const std::uint64_t bytes = std::min(step, all - done);
+    c.count = bytes / r.element_bytes;
+    c.inputs_aligned = true;
+    for (int p = 0; p < ranks_; ++p) {
+      c.input_of[p] = inputs[p] + done;
+      c.inputs_aligned = c.inputs_aligned && is_aligned(c.input_of[p], 16);
+    }
+    c.input = c.input_of[rank_];
+    c.output = c.output_of[rank_] = rows_of_first_step(w) + done;
+    c.outputs_aligned = is_aligned(c.output, 16);
+    c.addend = w.residual ? w.residual + done : nullptr;
+    constexpr pull_form form = pull_form::gathered;
+    XYL_TRY(device_->pull_reduce(form, selection_.pull_blocks_for(form, bytes), c, stream));
+  }
+  return {};
+}
+
+result communicator::pushed_first_step(const fused_request& r, const call_record& record, xylStream_t stream) {
+  const fused_work& w = r.work;
   const std::uint64_t elements = w.tokens * w.hidden;
-  algorithm how = selection::without_ring(selection_.choose(selection_.device, elements * r.element_bytes));
+  algorithm how = selection::without_ring(selection_.choose(selection_.device, elements * r.element_bytes, false));
   if (how == algorithm::packet) how = algorithm::two_shot_packet;  // one-shot packets take no addend
   const std::uint64_t step = chunk_elements(how, device_->map(), selection_.device.chunk_bytes, r.element_bytes);
   std::byte* const rows = rows_of_first_step(w);
@@ -149,11 +191,7 @@ result communicator::fused_in_two_steps(const fused_request& r, const call_recor
     launch.addend = w.residual ? w.residual + at : nullptr;
     XYL_TRY(device_->all_reduce(launch, w.input + at, rows + at, chunk, record, stream));
   }
-  fused_work second = w;
-  second.input = rows;
-  second.residual = nullptr;
-  second.residual_out = nullptr;
-  return device_->fused_rows(second, static_cast<xylDataType_t>(r.type), stream);
+  return {};
 }
 
 result communicator::fused_device(fused_request& r, xylStream_t stream) {

@@ -121,8 +121,11 @@ void cuda_device_side::close_memory(void* opened) {
 result cuda_device_side::pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
                                      xylStream_t stream) {
   const auto type = static_cast<xylDataType_t>(what.record.type);
-  const kernel k = choose_pull_kernel(form, type, static_cast<xylRedOp_t>(what.record.operation),
-                                      static_cast<int>(peers_.size()));
+  // The record of a fused call says which pattern.
+  const auto operation = what.record.what == collective::fused_all_reduce
+                             ? xylSum
+                             : static_cast<xylRedOp_t>(what.record.operation);
+  const kernel k = choose_pull_kernel(form, type, operation, static_cast<int>(peers_.size()));
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   XYL_TRY(check_blocks(blocks));
   const device_scope scope(device_);
@@ -135,6 +138,7 @@ result cuda_device_side::pull_reduce(pull_form form, unsigned blocks, const pull
     pull_arguments<Capacity> arguments;
     describe(arguments, what.input, what.output, what.count, what.record);
     take_buffers(arguments, what, peers_.size());
+    arguments.what.addend = what.addend;
     arguments.units_of_block = each;
     arguments.form = form;
     return launch(k, blocks, shape_of(k, each, map_.ranks), arguments, stream, sync_.flag_overlap);

@@ -200,20 +200,23 @@ TEST(selection, registered_buffers_are_used_in_place_from_a_size_on_and_as_is_wi
 
 TEST(selection, fused_calls_with_registered_inputs_pull_between_two_sizes_and_as_is_wished) {
   parameters p;
-  selection s = selection::defaults(4, p, 16);
+  selection s = selection::defaults(2, p, 16);
   const std::uint64_t least = s.fused_pull_bytes, most = s.most_fused_pull_bytes;
   ASSERT_LT(least, most);
   EXPECT_EQ(s.choose_fused_pull(true, least - 1, false), std::nullopt);
-  EXPECT_TRUE(s.choose_fused_pull(true, least, false).has_value());
-  EXPECT_EQ(s.choose_fused_pull(true, most, true), fused_form::two_shot_pull);
+  EXPECT_EQ(s.choose_fused_pull(true, least, false), fused_form::one_shot_pull);
+  EXPECT_EQ(s.choose_fused_pull(true, most, false), fused_form::one_shot_pull);
+  EXPECT_EQ(s.choose_fused_pull(true, most, true), std::nullopt) << "pushed rows are faster";
+  EXPECT_EQ(selection::defaults(4, p, 16).choose_fused_pull(true, least, false), std::nullopt)
+      << "two steps, of which the first pulls, are faster";
   EXPECT_EQ(s.choose_fused_pull(true, most + 1, false), std::nullopt) << "two steps are faster";
   EXPECT_EQ(s.choose_fused_pull(false, s.host.pull_bytes - 1, false), std::nullopt);
-  EXPECT_EQ(s.choose_fused_pull(false, 64 << 20, false), fused_form::two_shot_pull);
+  EXPECT_EQ(selection::defaults(4, p, 16).choose_fused_pull(false, 64 << 20, false), fused_form::two_shot_pull);
   EXPECT_EQ(selection::defaults(2, p, 16).choose_fused_pull(false, 64 << 20, false), fused_form::one_shot_pull);
   EXPECT_EQ(selection::defaults(2, p, 16).choose_fused_pull(false, 64 << 20, true), fused_form::two_shot_pull);
   EXPECT_EQ(selection::defaults(1, p, 16).choose_fused_pull(true, least, false), std::nullopt);
   p.forced_algorithm = algorithm::packet;
-  EXPECT_EQ(selection::defaults(4, p, 16).choose_fused_pull(true, least, false), std::nullopt)
+  EXPECT_EQ(selection::defaults(2, p, 16).choose_fused_pull(true, least, false), std::nullopt)
       << "XYLEM_ALGO says how";
   for (const bool one_shot : {true, false}) {
     p.pull = one_shot ? pull_use::one_shot : pull_use::two_shot;
@@ -226,7 +229,7 @@ TEST(selection, fused_calls_with_registered_inputs_pull_between_two_sizes_and_as
     }
   }
   p.pull = pull_use::never;
-  EXPECT_EQ(selection::defaults(4, p, 16).choose_fused_pull(true, least, false), std::nullopt);
+  EXPECT_EQ(selection::defaults(2, p, 16).choose_fused_pull(true, least, false), std::nullopt);
 }
 
 TEST(selection, chunks_that_pass_through_bulk_data_fit_there) {
