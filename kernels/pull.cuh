@@ -17,31 +17,47 @@ namespace xyl {
 // Two blocks of so many to a multiprocessor: the more lanes, the more loads are on their way (320 instead of 512
 // cost 4 ranks a fifth), and the fewer registers each has. With these none spills.
 constexpr unsigned pull_lanes(int ranks, std::size_t element_bytes) {
-  return element_bytes == 1 ? 320 : ranks < 4 ? 384 : 512;
+  return element_bytes == 1 ? 320 : ranks < 4 ? 384 : ranks == 4 ? 448 : 512;
 }
 
+// What is added to a sum: nothing where inputs go through workspaces, as nobody asks for it.
+template <bool Takes>
+struct pull_addend {
+  const std::byte* const& addend;
+};
+template <>
+struct pull_addend<false> {
+  explicit __device__ __forceinline__ pull_addend(const std::byte* const&) {}
+  static constexpr const std::byte* addend = nullptr;
+};
+
 // A kernel's arguments as the protocols' call.
-template <int Capacity>
-struct pull_view : call_view<call<Capacity>> {
+template <int Capacity, bool Adds>
+struct pull_view : call_view<call<Capacity>>, pull_addend<Adds> {
   const std::byte* const (&input_of)[Capacity];
   std::byte* const (&output_of)[Capacity];
   bool inputs_aligned, outputs_aligned;
-  static constexpr const std::byte* addend = nullptr;  // nothing is added
 
   __device__ __forceinline__ pull_view(const pull_arguments<Capacity>& given)
       : call_view<call<Capacity>>(given.what, given.what.input, given.what.output),
+        pull_addend<Adds>{given.what.addend},
         input_of(given.input_of),
         output_of(given.output_of),
         inputs_aligned(given.inputs_aligned),
         outputs_aligned(given.outputs_aligned) {}
 };
 
+template <bool Adds, int Capacity>
+__device__ __forceinline__ pull_view<Capacity, Adds> view_of(const pull_arguments<Capacity>& given) {
+  return pull_view<Capacity, Adds>(given);
+}
+
 // Where nothing is registered, inputs go through workspaces.
 template <class T, int Ranks, bool Staged>
 __global__ void __launch_bounds__(pull_lanes(Ranks, sizeof(T)), 2)
     pull_reduce_kernel(const __grid_constant__ pull_arguments<argument_capacity(Ranks)> given) {
   cuda_space space(given);
-  const pull_view what(given);
+  const auto what = view_of<!Staged>(given);
   const auto run = [&](const auto& red) {
     if constexpr (Staged)
       staged_pull(space, what, red);

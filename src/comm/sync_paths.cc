@@ -16,8 +16,11 @@ constexpr path_facts table[sync_paths] = {
     {sync_path::fenced_flag, 70, sync_link::other, "fences at system scope"},
 };
 
-// A path that is preferred by order gives way to one that is so much faster: less is noise.
+// A path that is preferred by order gives way to one that is so much faster: less is noise. But an order at the
+// scope of a GPU waits for less, and more so the more there is to order: in trials, which move a line or two, it is
+// faster by a tenth or less, in a two-shot allreduce of 1 MB among 4 ranks by a quarter (9.1 us instead of 12.0).
 constexpr double faster = 0.9;
+constexpr double needed_of(sync_path p) { return p == sync_path::device_flag ? 1 : faster; }
 // Packets are there to be faster than plain flags; so much slower they may be measured.
 constexpr double not_slower = 1.15;
 // So much slower than another is worth a line.
@@ -57,7 +60,7 @@ std::optional<sync_path> best_flags(const sync_trials& trials) {
   std::optional<sync_path> best;
   for (const path_facts& one : table) {
     if (!is_flag(one.path) || !trials.of(one.path).works()) continue;
-    if (!best || trip(trials, one.path) < faster * trip(trials, *best)) best = one.path;
+    if (!best || trip(trials, one.path) < needed_of(one.path) * trip(trials, *best)) best = one.path;
   }
   return best;
 }
@@ -106,7 +109,8 @@ struct reasons {
     if (refused) return "no: device memory is not used";
     if (wishes.path != sync_wishes::no_path) return "no: XYLEM_SYNC asks for another";
     if (!is_flag(p)) return "no: slower than plain flags";
-    return format_text("no: not so much faster than %s", name_of(flags));
+    return format_text(p == sync_path::device_flag ? "no: not faster than %s" : "no: not so much faster than %s",
+                       name_of(flags));
   }
 
   std::string of_overlap(sync_path p, bool& is_chosen) const {
