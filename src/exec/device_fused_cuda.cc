@@ -17,6 +17,7 @@ namespace {
 
 // More rows go through the same blocks in turn.
 constexpr std::uint64_t most_blocks_of_rows = 65535;
+constexpr std::uint64_t most_spread_rows = 32;
 
 }  // namespace
 
@@ -103,9 +104,15 @@ result cuda_device_side::fused_rows(const fused_work& work, xylDataType_t type, 
   const auto element_bytes = facts_of(type)->bytes;
   fused_arguments<argument_capacity(2)> arguments;
   arguments.work = work;
-  // As many pieces for every lane, in whole warps: pieces of a scale's group lie in one.
+  // As many pieces for every lane, in whole warps: pieces of a scale's group lie in one. Few rows have as many
+  // lanes as can be; of many, which would wait for each other (a multiprocessor has registers for one block of 448
+  // lanes), each has as few.
   const unsigned pieces = work.hidden * element_bytes / 16;
-  const unsigned of_lane = (pieces + most_lanes_of_rows - 1) / most_lanes_of_rows;
+  const unsigned fewest = (pieces + most_lanes_of_rows - 1) / most_lanes_of_rows;
+  const unsigned of_lane = work.tokens <= most_spread_rows
+                               ? fewest
+                               : std::max(fewest, std::min(static_cast<unsigned>(pieces_of_row_lane(element_bytes)),
+                                                           (pieces + 31) / 32));
   block_shape shape;
   shape.lanes = ((pieces + of_lane - 1) / of_lane + 31) / 32 * 32;
   arguments.work.split = 1;
