@@ -22,9 +22,7 @@ struct wide_packet_protocol {
 };
 
 struct two_shot_wide_protocol : wide_packet_protocol {
-  static constexpr unsigned lanes(int ranks) {
-    return ranks == 2 ? 384 : ranks == 4 ? 256 : 192;
-  }
+  static constexpr unsigned lanes(int ranks) { return ranks == 2 ? 384 : ranks == 4 ? 256 : 192; }
   template <class S, class Call, class R>
   static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
     two_shot_wide_allreduce(s, c, red);

@@ -300,19 +300,21 @@ xylResult_t xylCommDeregister(xylComm_t comm, void *handle);
  *   the same kind of memory, in the same order.
  * Buffers: elements of `type`, aligned to the element type; those that a call uses on this rank are all in host
  *   memory, or all reachable by this communicator's device (device, pinned or managed memory). Buffers that it
- * does not use (of a rank that is not the root), or whose count is 0, may be NULL. Buffers may be the same in the
- * way that "in place" says; other overlap of input and output is an error of the caller. Counts: any, also 0 and
- * above 2^31. Stream: host buffers: returns when this rank's output is complete and its input may be changed;
- * `stream` is ignored and not waited for. Device buffers: the work is enqueued on `stream`, may be captured into a
- * CUDA graph, and errors of it appear in xylCommGetAsyncError and in later calls. Arithmetic: 8- and 16-bit
- * floating-point types accumulate in fp32. All algorithms add in rank order and round once per element, except
- * that a ring (of xylAllReduce alone: where XYLEM_ALGO or XYLEM_PLAN says so, and of large messages between GPUs where
- * it is predicted to be the fastest; never with XYLEM_DETERMINISTIC=1) adds in its own order and rounds after each rank.
- * Results in the 8-bit types that are too large, infinities included, become the largest finite value. Errors:
- * xylInvalidArgument (NULL buffer with count > 0, buffer not aligned to its element, unknown type or operation,
- * bitwise operation on a floating-point type, root or peer that is no rank, host and device memory mixed, memory
- * of another device, count too large); xylInvalidUsage (the ranks' calls differ: nobody's output is touched);
- * xylRemoteError; xylTimeout; xylUnhandledCudaError. In a small reduce, broadcast, gather or scatter (to 4096 bytes a
+ *   does not use (of a rank that is not the root), or whose count is 0, may be NULL. Buffers may be the same in the
+ *   way that "in place" says; other overlap of input and output is an error of the caller.
+ * Counts: any, also 0 and above 2^31.
+ * Stream: host buffers: returns when this rank's output is complete and its input may be changed; `stream` is
+ *   ignored and not waited for. Device buffers: the work is enqueued on `stream`, may be captured into a CUDA graph,
+ *   and errors of it appear in xylCommGetAsyncError and in later calls.
+ * Arithmetic: 8- and 16-bit floating-point types accumulate in fp32. All algorithms add in rank order and round once
+ *   per element, except that a ring (of xylAllReduce alone: where XYLEM_ALGO or XYLEM_PLAN says so, and of large
+ *   messages between GPUs where it is predicted to be the fastest; never with XYLEM_DETERMINISTIC=1) adds in its own
+ *   order and rounds after each rank. Results in the 8-bit types that are too large, infinities included, become the
+ *   largest finite value.
+ * Errors: xylInvalidArgument (NULL buffer with count > 0, buffer not aligned to its element, unknown type or
+ *   operation, bitwise operation on a floating-point type, root or peer that is no rank, host and device memory
+ *   mixed, memory of another device, count too large); xylInvalidUsage (the ranks' calls differ: nobody's output is
+ *   touched); xylRemoteError; xylTimeout; xylUnhandledCudaError. In a small reduce, broadcast, gather or scatter (to 4096 bytes a
  * piece) of host memory a rank that only sends may return before the others have called: that the calls differ, or
  * that a rank never comes, is then found by ranks that get something, and here by later calls; and outputs of ranks
  * whose own messages agree may have been written by then. */

@@ -122,9 +122,8 @@ result cuda_device_side::pull_reduce(pull_form form, unsigned blocks, const pull
                                      xylStream_t stream) {
   const auto type = static_cast<xylDataType_t>(what.record.type);
   // The record of a fused call says which pattern.
-  const auto operation = what.record.what == collective::fused_all_reduce
-                             ? xylSum
-                             : static_cast<xylRedOp_t>(what.record.operation);
+  const auto operation =
+      what.record.what == collective::fused_all_reduce ? xylSum : static_cast<xylRedOp_t>(what.record.operation);
   const kernel k = choose_pull_kernel(form, type, operation, static_cast<int>(peers_.size()));
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   XYL_TRY(check_blocks(blocks));

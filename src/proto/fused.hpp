@@ -3,9 +3,10 @@
 // The fused allreduce, three forms of it. In all of them the sum is made in rank order in fp32 and every rank ends
 // with the same bits, whatever the form.
 //
-//   one-shot, packets  every rank puts all its rows into every peer's memory as packets; every rank finishes all
-//   rows one-shot           the same with bulk data and one flag per block two-shot           rows go to their
-//   owners, who finish them and send on what makes the fewest bytes
+//   one-shot, packets  every rank puts all its rows into every peer's memory as packets; every rank finishes all of
+//                      them
+//   one-shot           the same with bulk data and one flag per block
+//   two-shot           rows go to their owners, who finish them and send on what makes the fewest bytes
 //
 // f: the kind itself, where it has loops over rows (see fused_kind).
 //

@@ -3,9 +3,8 @@
 // The workspace: one allocation per rank, the same layout on all ranks, written by the peers and read by its owner
 // (and, in the error path, read by the peers). Words used everywhere:
 //
-//   slot    one of two halves of the data areas, used by calls of even and of odd epochs in turn. Two suffice
-//   because
-//           every call waits for every peer's header: whoever is in call e+2 knows that all have finished call e.
+//   slot    one of two halves of the data areas, used by calls of even and of odd epochs in turn. Two suffice:
+//           every call waits for every peer's header, so who is in call e+2 knows that all have finished call e.
 //   source  the rank that writes; every (slot, source) is its own region, so a region has one writer.
 //   line    16 bytes: two words of {4 bytes of data, 4 bytes of epoch}, each written in one atomic store.
 //   header  the first line of a packet region; its payload is the call's fingerprint.

@@ -149,8 +149,7 @@ XYL_FN bool gather_results(S& s, const Call& c, const R& red, const shares& cut,
 //   one_shot   Everybody who gets the result reads all of everybody's input. Nobody's output is another's input.
 //              Also reduce-scatter: inputs are then this rank's block of each.
 //   two_shot   Each rank reduces its share of all inputs and writes it to all outputs. In place or not, but on all
-//   ranks
-//              alike: nobody else reads or writes that share.
+//              ranks alike: nobody else reads or writes that share.
 //   gathered   The same where only inputs are registered: shares of the result are fetched from their owners'
 //              workspaces. Who has a block's part of such a share knows that the owner's block is done with its
 //              input, so nothing is left to wait for; and the slot is used again no sooner than after the readers'

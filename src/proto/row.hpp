@@ -7,7 +7,7 @@
 //   row_combine<Op>(work, team, row, set, good, leaf, out)   see below
 //   neighbours_largest(width, leaf)                          see below
 //   row_scratch()   (other spaces with several lanes) room for a word per piece of a row, shared by the block's
-//   lanes
+//                   lanes
 //
 // A failed wait is one lane's knowledge. row_combine makes it the team's: it takes each lane's verdict, and its own
 // is the same on all lanes of a block (of a cluster where the team is one), so that all leave a row together or

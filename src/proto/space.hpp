@@ -14,15 +14,13 @@
 //   sync()             all lanes of the block have come here, and what each wrote is visible to the others
 //   all(v)             sync(), and the conjunction of v over the lanes
 //   post(f, e)         stores e with release order at system scope: whoever awaits e sees what this lane wrote
-//   before,
-//                      and, after sync(), what its block wrote before
+//                      before, and, after sync(), what its block wrote before
 //   await(f, e, w)     acquire-waits until the flag holds at least e; false if it gave up
 //   put(l, d, e)       the 8 bytes d, each half with e in one atomic 8-byte word; no order with anything else in
-//   this
-//                      launch, except in a space of single lanes (below)
+//                      this launch, except in a space of single lanes (below)
 //   get_all<N>(l, e, d, w)  waits until N lines carry e (null lines are skipped), all loads issued before any is
-//   tested;
-//                      d receives their payloads; false if it gave up. Line i's peer is w.peer + i % w.peers
+//                      tested; d receives their payloads; false if it gave up. Line i's peer is
+//                      w.peer + i % w.peers
 //   refuse(w, want, saw)    a peer's header names another call: take the communicator out of service
 //   load16/store16     16 bytes of this rank's or peers' memory, 16-byte aligned; load_peer16 for memory that peers
 //                      write (never through a non-coherent path)
@@ -31,16 +29,14 @@
 //
 //   pack_lanes, put_packs(), get_packs()   lines of 128 bytes that are seen whole, see wide_packet.hpp
 //   single_lane        true: every launch is one block of one lane. Then put releases and get_all acquires, so that
-//   a
-//                      header that is put behind data is the data's flag as well
+//                      a header that is put behind data is the data's flag as well
 //   copy(to, from, n)  n bytes, for reductions over whole ranges (ranged_reduction in bulk.hpp)
 //   will_write(p), will_read(p), has_written(p), let_go()   hints: soon it will write to memory of a peer, or read
 //                      what a peer has written; a line for a peer is complete; and, before it looks for the answer
 //                      of who sends at the same time, a moment for what was sent to get away
 //   sent()             what this block sends first is on its way
 //   received()         something of the peers' blocks of this index has come: they run. Both are where a space may
-//   let
-//                      the next launch be scheduled; neither orders memory
+//                      let the next launch be scheduled; neither orders memory
 //   announce(l, d, e), hear<N>(l, e, d, w)   put and get_all that order as post and await do (spaces of single
 //                      lanes: put and get_all do)
 //   last_out()         sync(); then true in the one block of the launch that comes here last, with all that the

@@ -10,8 +10,7 @@
 //   a chunk is there   once the message flag has come to its number; where a launch is one lane, the header, put
 //                      behind the data, says so as well
 //   the header         carries the number and a fingerprint of count and type; the receiver stores nothing before
-//   it
-//                      has compared that, and takes the communicator out of service if it differs
+//                      it has compared that, and takes the communicator out of service if it differs
 //
 // Every message has at least one chunk, also one of no bytes: it too is compared. A sender is done when its last
 // chunk is in its slot. A message may instead be offered whole, in one slot (see offer.hpp): the receiver takes it

@@ -50,8 +50,7 @@ result fused_layer::allocate(xylDataType_t type, std::size_t most_tokens) {
     buffers& b = own_.back();
     b.input = r.send;
     b.output = r.recv;
-    for (std::byte** rows_of : {&b.residual, &b.sum, &b.residual_out})
-      XYL_TRY(r.memory->allocate(rows, *rows_of));
+    for (std::byte** rows_of : {&b.residual, &b.sum, &b.residual_out}) XYL_TRY(r.memory->allocate(rows, *rows_of));
     XYL_TRY(r.memory->allocate(hidden_ * sizeof(float), b.weight));
     XYL_TRY(r.memory->allocate(sizeof(float), b.scale));
     XYL_TRY(r.memory->allocate(most_tokens * hidden_, b.quantised));

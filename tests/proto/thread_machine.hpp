@@ -140,9 +140,8 @@ class thread_machine {
  private:
   static layout map_of(const machine_plan& plan) {
     const auto ranks = static_cast<unsigned>(plan.ranks);
-    layout map =
-        layout::make(ranks, plan.blocks, plan.packet_bytes_per_rank * ranks, plan.bulk_bytes_per_rank * ranks, 0, 4,
-                     0, plan.wide_bytes_per_rank * ranks);
+    layout map = layout::make(ranks, plan.blocks, plan.packet_bytes_per_rank * ranks,
+                              plan.bulk_bytes_per_rank * ranks, 0, 4, 0, plan.wide_bytes_per_rank * ranks);
     map.spread = plan.spread;
     map.headers_by_block = plan.seed % 4 == 1;
     return map;

@@ -24,9 +24,8 @@ enum class ordering_fault {
   relaxed_last_out,     // the last block speaks for blocks that it does not know to be done
 };
 inline constexpr std::string_view fault_names[] = {
-    "none",         "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await",
-    "no_departure", "early_reuse",  "no_credit",     "not_taken",           "line_in_pieces",
-    "relaxed_last_out"};
+    "none",        "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await", "no_departure",
+    "early_reuse", "no_credit",    "not_taken",     "line_in_pieces",      "relaxed_last_out"};
 
 template <ordering_fault Fault>
 class faulty_space : public thread_space {
