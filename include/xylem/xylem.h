@@ -43,20 +43,12 @@ typedef enum {
 
 /* Values 0 to 11 equal NCCL's; Xylem's own start at 64. */
 typedef enum {
-  xylInt8 = 0,
-  xylUint8 = 1,
-  xylInt32 = 2,
-  xylUint32 = 3,
-  xylInt64 = 4,
-  xylUint64 = 5,
-  xylFloat16 = 6,
-  xylFloat32 = 7,
-  xylFloat64 = 8,
-  xylBfloat16 = 9,
-  xylFloat8e4m3 = 10,
-  xylFloat8e5m2 = 11,
-  xylInt16 = 64,
-  xylUint16 = 65
+  xylInt8 = 0, xylUint8 = 1,
+  xylInt32 = 2, xylUint32 = 3,
+  xylInt64 = 4, xylUint64 = 5,
+  xylFloat16 = 6, xylFloat32 = 7, xylFloat64 = 8, xylBfloat16 = 9,
+  xylFloat8e4m3 = 10, xylFloat8e5m2 = 11,
+  xylInt16 = 64, xylUint16 = 65
 } xylDataType_t;
 
 /* Values 0 to 4 equal NCCL's. Sums and products of integers wrap. xylAvg divides the sum, which for integers has
@@ -296,16 +288,16 @@ xylResult_t xylCommDeregister(xylComm_t comm, void *handle);
 
 /* The collectives. What holds for all of them:
  *
- * Calls: every rank of the communicator calls the same function with the same count, type, operation and root, on
- *   the same kind of memory, in the same order.
+ * Calls: every rank of the communicator calls the same function with the same count, type, operation and root, on the
+ *   same kind of memory, in the same order.
  * Buffers: elements of `type`, aligned to the element type; those that a call uses on this rank are all in host
- *   memory, or all reachable by this communicator's device (device, pinned or managed memory). Buffers that it
- *   does not use (of a rank that is not the root), or whose count is 0, may be NULL. Buffers may be the same in the
- *   way that "in place" says; other overlap of input and output is an error of the caller.
- * Counts: any, also 0 and above 2^31.
- * Stream: host buffers: returns when this rank's output is complete and its input may be changed; `stream` is
- *   ignored and not waited for. Device buffers: the work is enqueued on `stream`, may be captured into a CUDA graph,
- *   and errors of it appear in xylCommGetAsyncError and in later calls.
+ *   memory, or all reachable by this communicator's device (device, pinned or managed memory). Buffers that it does
+ *   not use (of a rank that is not the root), or whose count is 0, may be NULL. Buffers may be the same in the way
+ *   that "in place" says; other overlap of input and output is an error of the caller. Counts: any, also 0 and above
+ *   2^31.
+ * Stream: host buffers: returns when this rank's output is complete and its input may be changed; `stream` is ignored
+ *   and not waited for. Device buffers: the work is enqueued on `stream`, may be captured into a CUDA graph, and
+ *   errors of it appear in xylCommGetAsyncError and in later calls.
  * Arithmetic: 8- and 16-bit floating-point types accumulate in fp32. All algorithms add in rank order and round once
  *   per element, except that a ring (of xylAllReduce alone: where XYLEM_ALGO or XYLEM_PLAN says so, and of large
  *   messages between GPUs where it is predicted to be the fastest; never with XYLEM_DETERMINISTIC=1) adds in its own
@@ -314,10 +306,11 @@ xylResult_t xylCommDeregister(xylComm_t comm, void *handle);
  * Errors: xylInvalidArgument (NULL buffer with count > 0, buffer not aligned to its element, unknown type or
  *   operation, bitwise operation on a floating-point type, root or peer that is no rank, host and device memory
  *   mixed, memory of another device, count too large); xylInvalidUsage (the ranks' calls differ: nobody's output is
- *   touched); xylRemoteError; xylTimeout; xylUnhandledCudaError. In a small reduce, broadcast, gather or scatter (to 4096 bytes a
- * piece) of host memory a rank that only sends may return before the others have called: that the calls differ, or
- * that a rank never comes, is then found by ranks that get something, and here by later calls; and outputs of ranks
- * whose own messages agree may have been written by then. */
+ *   touched); xylRemoteError; xylTimeout; xylUnhandledCudaError.
+ * Small reduces, broadcasts, gathers and scatters (to 4096 bytes a piece) of host memory: a rank that only sends may
+ *   return before the others have called. That the calls differ, or that a rank never comes, is then found by ranks
+ *   that get something, and here by later calls; and outputs of ranks whose own messages agree may have been written
+ *   by then. */
 
 /* recvbuff[i] = op over all ranks of sendbuff[i], for i in 0..count-1, with the same bits on every rank.
  * In place: sendbuff == recvbuff. Stream and errors: as above. */
