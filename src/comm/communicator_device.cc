@@ -22,12 +22,15 @@ namespace xyl {
 
 namespace {
 
-// Budgets of one slot of a device workspace, shared by all sources: 39.5 MB in all, rings included, with eight
+// Budgets of one slot of a device workspace, shared by all sources: 40 MiB in all, rings included, with eight
 // ranks.
 constexpr std::uint64_t device_packet_bytes = 2 << 20;
 constexpr std::uint64_t device_bulk_bytes = 16 << 20;
-// In lines of 128 bytes: a message of 2 MB between two ranks; more use them only if they are told to.
-constexpr std::uint64_t device_wide_bytes(int ranks) { return ranks <= 2 ? 9 << 18 : 1 << 18; }
+// In lines of 128 bytes: a message of 2 MB between two ranks; more, who use them only if they are told to, have 15 KB
+// from each.
+constexpr std::uint64_t device_wide_bytes(int ranks) {
+  return ranks <= 2 ? 9 << 18 : std::uint64_t{16 << 10} * static_cast<unsigned>(ranks);
+}
 // Of all pairs' rings. Each of two ranks has a GPU's whole link to itself.
 constexpr std::uint64_t device_message_bytes(int ranks) { return ranks <= 2 ? 4 << 20 : 2 << 20; }
 // Blocks have flags for every rank: 1.3 MB of them with four ranks and with eight.
