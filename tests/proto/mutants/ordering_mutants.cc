@@ -185,6 +185,8 @@ constexpr pull_way mutated_pulls[] = {pull_way::one_shot, pull_way::two_shot,   
 bool applies(std::string_view fault, std::string_view how) {
   if (how == fused_name)
     return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await" || fault == "no_sync_before_post";
+  const bool has_lines = how == name_of(protocol::wide_packet) || how == name_of(protocol::two_shot_wide);
+  if (fault == "line_in_pieces") return has_lines;
   const auto is_pull = [&] {
     for (const pull_way p : mutated_pulls)
       if (how == pull_names[static_cast<int>(p)]) return true;
@@ -200,8 +202,6 @@ bool applies(std::string_view fault, std::string_view how) {
     if ((is_staged || has_root) && fault == "no_departure") return false;
     return fault != "no_credit" && (is_staged || fault != "early_reuse");
   }
-  const bool has_lines = how == name_of(protocol::wide_packet) || how == name_of(protocol::two_shot_wide);
-  if (fault == "line_in_pieces") return has_lines;
   if (has_lines) return fault == "none" || fault == "no_departure" || fault == "early_reuse";
   if (fault == "relaxed_last_out") return false;
   if (how == copied_name) return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await";
@@ -212,8 +212,9 @@ bool applies(std::string_view fault, std::string_view how) {
   const bool is_single_copy = how == form_names[static_cast<int>(form::single_copy)];
   if (fault == "no_credit") return is_pair;
   if (fault == "not_taken") return is_single_copy;
-  // Nobody gets so far ahead of who takes its data.
-  if (fault == "early_reuse" && is_single_copy) return false;
+  // Nobody gets so far ahead of who takes its data; in a ring nobody sends before it has everybody's header, so that
+  // one slot would do.
+  if (fault == "early_reuse" && (is_single_copy || how == name_of(protocol::ring))) return false;
   return !is_pair || (fault != "no_departure" && fault != "early_reuse");
 }
 
