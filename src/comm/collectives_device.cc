@@ -160,7 +160,7 @@ result communicator::move_device(const request& r) {
 
 bool communicator::moves_in_packets(const request& r, std::uint64_t bytes) const {
   if (r.what == collective::barrier) return true;
-  const algorithm like = selection_.choose(selection_.device, bytes);
+  const algorithm like = selection_.choose(selection_.device, bytes, false);
   // Who has forced two-shot packets wants packets; a choice by size means shares, of which there are none here:
   // every packet goes to every peer.
   if (selection_.forced != selection::automatic) return uses_packets(like);

@@ -26,8 +26,8 @@ namespace {
 // ranks.
 constexpr std::uint64_t device_packet_bytes = 2 << 20;
 constexpr std::uint64_t device_bulk_bytes = 16 << 20;
-// In lines of 128 bytes: a message of 2 MB between two ranks; more, who use them only if they are told to, have 15 KB
-// from each.
+// In lines of 128 bytes: a message of 2 MB between two ranks; more, who use them only if they are told to, have
+// 15 KB from each.
 constexpr std::uint64_t device_wide_bytes(int ranks) {
   return ranks <= 2 ? 9 << 18 : std::uint64_t{16 << 10} * static_cast<unsigned>(ranks);
 }
