@@ -113,7 +113,9 @@ std::vector<ranks_with_one_device> sets_of(std::vector<calls_of_rank>& ranks) {
   return sets;
 }
 
-// Runs, and takes out, what can be done for all ranks of a communicator at once. It only enqueues.
+// Runs, and takes out, what can be done for all ranks of a communicator at once. It only enqueues. Where it fails,
+// the other calls of that communicator are not run: all its ranks are here, so nobody waits for them, and results of
+// half a group are worth nothing.
 result run_jointly(std::vector<calls_of_rank>& ranks) {
   result first;
   for (ranks_with_one_device& set : sets_of(ranks)) {
@@ -128,7 +130,11 @@ result run_jointly(std::vector<calls_of_rank>& ranks) {
     }
     result done = guarded([&] { return joint.run(); });
     if (done.ok()) continue;
-    for (const sorted_calls& one : set.ranks) one.of->how.remember(done);
+    for (const sorted_calls& one : set.ranks) {
+      one.of->calls.clear();
+      one.of->transfers.clear();
+      one.of->how.remember(done);
+    }
     if (first.ok()) first = std::move(done);
   }
   std::erase_if(ranks, [](const calls_of_rank& one) { return one.calls.empty() && one.transfers.empty(); });

@@ -11,6 +11,7 @@
 #include "exec/cuda_device_side.hpp"
 #include "exec/device_fused.hpp"
 #include "exec/dispatch.hpp"
+#include "exec/room.hpp"
 #include "kernels/arch.hpp"
 #include "kernels/collective_table.hpp"
 #include "kernels/fused_table.hpp"
@@ -261,6 +262,7 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
     return error(xylInternalError, "a launch of %u blocks in a workspace for %u", how.blocks, map_.blocks);
   if (how.addend && (how.how == algorithm::packet || how.how == algorithm::ring))
     return error(xylInternalError, "%s adds nothing to its sums", name_of(how.how));
+  XYL_TRY(check_room(map_, how.how, facts_of(type)->bytes, count));
 
   const device_scope scope(device_);
   XYL_TRY(scope.status());
