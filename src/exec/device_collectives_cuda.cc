@@ -17,9 +17,6 @@ namespace {
 
 static_assert(device_side::most_transfers == transfer_arguments::most);
 
-// Blocks begin at multiples of 128 bytes, so that no two of them touch the same line.
-std::uint64_t units_of_each(std::uint64_t units, unsigned blocks) { return (units_of(units, blocks) + 7) / 8 * 8; }
-
 constexpr unsigned most_scaling_blocks = 256;
 
 }  // namespace

@@ -20,9 +20,6 @@ namespace {
 
 static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(exported_memory::ipc));
 
-// Blocks begin at multiples of 128 bytes, so that no two of them touch the same line.
-std::uint64_t units_of_each(std::uint64_t units, unsigned blocks) { return (units_of(units, blocks) + 7) / 8 * 8; }
-
 // An allocation of 2 MB or more is not shared with others of this process, so that nothing else is exported with
 // it.
 constexpr std::size_t least_allocation = 2 << 20;

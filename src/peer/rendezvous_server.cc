@@ -10,11 +10,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <new>
 
 #include "base/log.hpp"
 #include "os/tcp_socket.hpp"
 #include "peer/introduction.hpp"
+#include "peer/turns.hpp"
 
 namespace xyl {
 namespace {
@@ -89,15 +89,7 @@ result rendezvous_server::start(std::vector<network_address> addresses, std::int
 }
 
 void rendezvous_server::run() {
-  for (;;) {
-    try {
-      while (turn()) continue;
-      return;
-    } catch (const std::bad_alloc&) {
-      // What has happened is still to be seen in the sockets: the next turn finds it.
-      ::usleep(rest_ms * 1000);
-    }
-  }
+  take_turns(rest_ms, [this] { return turn(); });
 }
 
 // One wait and what came of it; false when all is done.
