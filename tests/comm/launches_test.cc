@@ -140,7 +140,9 @@ TEST(launches, of_fused_calls_stay_in_their_regions) {
               ASSERT_EQ(xylAllReduceRMSNorm(&a, comm, nullptr), xylSuccess)
                   << tokens << " rows of " << hidden << ", pattern " << pattern << ": " << xylGetLastError(comm);
             }
-      EXPECT_GT(seen.fused, 50);
+      // Many rows go in two steps, of which the first is an allreduce.
+      EXPECT_GT(seen.fused, 20);
+      EXPECT_GE(seen.fused + seen.alone, 60);
       for (xylComm_t c : comms) EXPECT_EQ(xylCommDestroy(c), xylSuccess);
     });
 }
