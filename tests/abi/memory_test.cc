@@ -25,6 +25,14 @@ std::atomic<long> allocations_left{-1};
   if (at == nullptr) throw std::bad_alloc();
   return at;
 }
+// As the standard library's own, which AddressSanitizer replaces: what it gives is freed here.
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return ::operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 [[gnu::noinline]] void operator delete(void* at) noexcept { std::free(at); }
 [[gnu::noinline]] void operator delete(void* at, std::size_t) noexcept { std::free(at); }
 
