@@ -8,6 +8,7 @@
 #pragma GCC visibility pop
 
 #include "abi/grouped.hpp"
+#include "base/enumeration.hpp"
 #include "exec/allocation.hpp"
 
 using namespace xyl;
@@ -32,7 +33,7 @@ xylResult_t xylMemAlloc(void** ptr, size_t size, xylMemKind_t kind) {
   return guarded(nullptr, [&]() -> result {
     if (ptr == nullptr) return error(xylInvalidArgument, "xylMemAlloc: ptr is NULL");
     *ptr = nullptr;
-    return allocate(size, kind, *ptr);
+    return allocate(size, number_of(kind), *ptr);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/enumeration.hpp"
 #include "exec/dispatch.hpp"
 #include "proto/user_memory.hpp"
 
@@ -44,11 +45,13 @@ const char* name_of_pattern(int pattern) {
 }
 
 result check_kind(const arguments& a) {
-  if (static_cast<int>(a.pattern) < xylFusedAllReduce || static_cast<int>(a.pattern) > xylFusedNvfp4Swizzled128x4)
-    return error(xylInvalidArgument, "%d is not a pattern (xylFusedPattern_t)", static_cast<int>(a.pattern));
-  const auto pattern = static_cast<fused_pattern>(a.pattern);
-  const type_facts* const type = facts_of(static_cast<int>(a.type));
-  if (a.type != xylFloat16 && a.type != xylBfloat16 && a.type != xylFloat32)
+  const int number = number_of(a.pattern), type_number = number_of(a.type),
+            weight_number = number_of(a.weight_type);
+  if (number < xylFusedAllReduce || number > xylFusedNvfp4Swizzled128x4)
+    return error(xylInvalidArgument, "%d is not a pattern (xylFusedPattern_t)", number);
+  const auto pattern = static_cast<fused_pattern>(number);
+  const type_facts* const type = facts_of(type_number);
+  if (type_number != xylFloat16 && type_number != xylBfloat16 && type_number != xylFloat32)
     return error(xylInvalidArgument, "type is %s; the fused allreduce takes float16, bfloat16 and float32",
                  type ? type->name : "no data type");
   if (is_nvfp4(pattern) && a.type == xylFloat32)
@@ -57,8 +60,8 @@ result check_kind(const arguments& a) {
         "%s cannot quantise float32: NVFP4 is made from norms that are rounded to float16 or bfloat16; use one "
         "of these types, or an FP8 pattern",
         name_of_pattern(a.pattern));
-  if (pattern != fused_pattern::all_reduce && a.weight_type != xylFloat32 && a.weight_type != a.type) {
-    const type_facts* const weight = facts_of(static_cast<int>(a.weight_type));
+  if (pattern != fused_pattern::all_reduce && weight_number != xylFloat32 && weight_number != type_number) {
+    const type_facts* const weight = facts_of(weight_number);
     return error(xylInvalidArgument, "weight_type is %s; it must be float32 or, like the activations, %s",
                  weight ? weight->name : "no data type", type->name);
   }

@@ -29,10 +29,10 @@ allocation::~allocation() {
     log_line(log_level::warn, no_rank, "xylMemFree: %s", freed.text().c_str());
 }
 
-result allocate(std::size_t bytes, xylMemKind_t kind, void*& out) {
+result allocate(std::size_t bytes, int kind, void*& out) {
   out = nullptr;
   if (kind != xylMemAuto && kind != xylMemHost && kind != xylMemDevice)
-    return error(xylInvalidArgument, "xylMemAlloc: %d is not a kind of memory", static_cast<int>(kind));
+    return error(xylInvalidArgument, "xylMemAlloc: %d is not a kind of memory", kind);
   if (bytes == 0) return {};
   const bool has_device = has_current_device();
   if (kind == xylMemDevice && !has_device)

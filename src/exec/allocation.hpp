@@ -27,7 +27,7 @@ struct allocation {
 
 // `out` stays null for 0 bytes. Errors: xylInvalidArgument (no such kind), xylInvalidUsage (device memory without a
 // device), xylSystemError, xylUnhandledCudaError.
-result allocate(std::size_t bytes, xylMemKind_t kind, void*& out);
+result allocate(std::size_t bytes, int kind, void*& out);
 // Errors: xylInvalidArgument (nothing that allocate() gave out), xylInvalidUsage (somebody keeps it).
 result release(void* memory);
 // Keeps the allocation that holds these bytes; null if it is none of this table's.

@@ -75,6 +75,13 @@ std::size_t mappings() {
   return lines;
 }
 
+// What the allocator may add; AddressSanitizer's keeps what was freed. A window that stayed would do so 990 times.
+#ifdef __SANITIZE_ADDRESS__
+constexpr std::size_t mappings_of_allocator = 100;
+#else
+constexpr std::size_t mappings_of_allocator = 4;
+#endif
+
 TEST(windows, come_and_go_a_thousand_times_and_leave_nothing) {
   with_ranks(2, [&](int rank, test_communicator& comm) {
     constexpr std::size_t n = 20'000;
@@ -91,7 +98,7 @@ TEST(windows, come_and_go_a_thousand_times_and_leave_nothing) {
       ASSERT_EQ(xylAllReduce(in, second.at<int>(0), n, xylInt32, xylSum, comm, nullptr), xylSuccess);
       for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(second.at<int>(0)[i], i % 97 == 0 ? 1 + 2 * round : 0);
     }
-    EXPECT_LE(mappings(), mapped + 4);
+    EXPECT_LE(mappings(), mapped + mappings_of_allocator);
     EXPECT_LE(open_descriptors(), descriptors);
   });
 }
