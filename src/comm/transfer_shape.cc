@@ -34,4 +34,12 @@ transfer_shape shape_of_transfer(std::uint64_t bytes, const layout& map, unsigne
   return shape;
 }
 
+transfer_shape shape_of_swap(std::uint64_t bytes, const layout& map, unsigned max_blocks) {
+  const std::uint64_t all = std::clamp<std::uint64_t>(max_blocks, 1, map.blocks);
+  transfer_shape shape;
+  shape.blocks = static_cast<std::uint16_t>(blocks_for(bytes, long_bytes_of_block, all));
+  shape.slot_bytes = static_cast<std::uint32_t>(std::min(map.long_slot_room(shape.blocks), most_slot_bytes));
+  return shape;
+}
+
 }  // namespace xyl

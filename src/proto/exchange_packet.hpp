@@ -35,6 +35,8 @@ XYL_FN bool packet_exchange_block(S& s, const Call& c, const movement& m) {
         s.put(at<line>(c, p, to), word, packet_epoch(e));
       }
     }
+  sent(s);
+  if (!join(s)) return false;
 
   // Nothing is stored before all headers were seen; the wait for them and for the first packets overlap.
   const bool receives = m.receives(c.rank);
@@ -60,6 +62,8 @@ XYL_FN bool packet_exchange_block(S& s, const Call& c, const movement& m) {
         if (!s.all(good)) return false;
         agreed = true;
       }
+      // Whoever gets from all has heard of all.
+      if (good && has_unit && m.from == movement::everyone && begin + batch >= ranks) received(s);
       if (good && has_unit)
 #pragma unroll
         for (int i = 0; i < batch; ++i)
@@ -73,7 +77,7 @@ XYL_FN bool packet_exchange_block(S& s, const Call& c, const movement& m) {
 
 template <int Ranks = 0, class S, class Call>
 XYL_FN bool packet_exchange(S& s, const Call& c, const movement& m) {
-  const bool good = s.begin() && packet_exchange_block<Ranks>(s, c, m);
+  const bool good = begin_early(s) && packet_exchange_block<Ranks>(s, c, m);
   s.leave();
   return good;
 }
