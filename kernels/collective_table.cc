@@ -50,10 +50,10 @@ kernel choose_swap_sum_kernel(xylDataType_t type) {
   return index < 0 ? kernel{} : reduces()[static_cast<std::size_t>(index)].swap;
 }
 
-kernel choose_move_kernel(move_form form, int ranks) {
+kernel choose_move_kernel(move_form form, int ranks, bool whole) {
   switch (form) {
     case move_form::packet:
-      return moves().packet[static_cast<std::size_t>(index_of_fixed(ranks) + 1)];
+      return moves().packet[static_cast<std::size_t>(whole ? index_of_fixed(ranks) + 1 : 0)];
     case move_form::spread:
       return moves().spread_broadcast;
     default:

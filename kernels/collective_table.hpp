@@ -31,7 +31,8 @@ kernel scaling_kernel(int type);  // kernels/scale.cu; an element type
 
 // function is null for a type that does not exist. operation: what is combined with.
 kernel choose_reduce_kernel(reduce_form form, xylDataType_t type, xylRedOp_t operation, int ranks);
-kernel choose_move_kernel(move_form form, int ranks);
+// whole: see moves_whole_units().
+kernel choose_move_kernel(move_form form, int ranks, bool whole);
 kernel choose_copied_kernel(xylDataType_t type);
 // Of long_swap.hpp; function is null where there is none.
 kernel choose_swap_kernel();

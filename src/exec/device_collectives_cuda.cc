@@ -7,6 +7,7 @@
 #include "exec/dispatch.hpp"
 #include "kernels/collective_arguments.hpp"
 #include "kernels/collective_table.hpp"
+#include "proto/exchange_packet.hpp"
 #include "proto/partition.hpp"
 #include "proto/turn.hpp"
 
@@ -60,7 +61,8 @@ result cuda_device_side::move(const device_move& how, const void* send, void* re
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
-  const kernel k = choose_move_kernel(how.form, static_cast<int>(peers_.size()));
+  const kernel k =
+      choose_move_kernel(how.form, static_cast<int>(peers_.size()), moves_whole_units(send, recv, how.what));
   std::uint64_t units = units_of(how.what.bytes, how.form == move_form::packet ? 8 : 16);
   if (how.form == move_form::spread) units = units_of(units, peers_.size() - 1);
   move_arguments arguments;

@@ -100,7 +100,7 @@ class long_transfer {
                1, 1);
     s_.sync();  // the lane that posts speaks for the stores of all lanes
     // The other lanes go on meanwhile.
-    if (s_.lane() == 0) s_.post(at<flag>(c_, t_.peer, flag_of(flag_family::message, c_.rank)), first_ + 1 + k);
+    if (speaks()) s_.post(at<flag>(c_, t_.peer, flag_of(flag_family::message, c_.rank)), first_ + 1 + k);
     return true;
   }
 
@@ -114,7 +114,7 @@ class long_transfer {
     if (k % credit_step != credit_step - 1 && number != last_) return true;
     s_.sync();  // the lane that posts speaks for the loads of all lanes
     // Release: what this block read there was read before the sender writes there again.
-    if (s_.lane() == 0) give_credit(number);
+    if (speaks()) give_credit(number);
     return true;
   }
 
@@ -126,6 +126,9 @@ class long_transfer {
   }
 
  private:
+  // The lane that posts is not the one that waits: what a post waits for takes its time.
+  XYL_FN bool speaks() const { return s_.lane() == s_.lanes() - 1; }
+
   // Half of the slots: the sender fills the others meanwhile.
   static constexpr unsigned credit_step = layout::long_slots / 2;
 

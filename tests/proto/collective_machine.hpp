@@ -257,6 +257,7 @@ class collective_machine {
     if (plan.what == collective::gather) m.to = plan.root;
     switch (plan.how) {
       case form::packet:
+        if (!moves_whole_units(c.input, c.output, m)) return packet_exchange(s, c, m);
         if (plan_.ranks == 2) return packet_exchange<2>(s, c, m);
         if (plan_.ranks == 8) return packet_exchange<8>(s, c, m);
         return packet_exchange(s, c, m);
