@@ -68,6 +68,8 @@ class cuda_kernel_check final : public kernel_check {
       for (const move_form how : {move_form::packet, move_form::direct}) XYL_TRY(all_gather(how));
       if (ranks_ > 2) XYL_TRY(spread());
       for (const bool is_long : {false, true}) XYL_TRY(transfers(is_long));
+      for (const bool sums : {false, true})
+        if (side_.can_swap(xylBfloat16, sums)) XYL_TRY(swaps(sums));
       XYL_TRY(pulls());
       if (copies && side_.can_copy()) XYL_TRY(copied());
     }
@@ -267,6 +269,32 @@ class cuda_kernel_check final : public kernel_check {
     XYL_TRY(side_.run_transfers(both, 2, record, scratch_.stream));
     return expect(is_long ? "long transfer" : "transfer", first_output(), count,
                   static_cast<float>(both[1].peer + 1));
+  }
+
+  // Between two ranks, in one block; more chunks than slots.
+  result swaps(bool sums) {
+    const std::uint64_t count = elements - 3;
+    call_record record = record_of(sums ? collective::all_reduce : collective::all_gather);
+    record.count = count;
+    device_swap how;
+    how.sums = sums;
+    transfer& out = how.both.out;
+    out.from = input();
+    out.bytes = count * sizeof(bfloat16);
+    out.fingerprint = fingerprint(record);
+    out.peer = 1 - rank_;
+    out.sends = true;
+    out.slot_bytes = long_slot_bytes;
+    how.both.in = out;
+    how.both.in.sends = false;
+    how.both.in.to = second_output();
+    how.own = input();
+    how.own_to = first_output();
+    for (std::byte* const to : {first_output(), second_output()}) XYL_TRY(fill(to, rounded(-1.0f)));
+    XYL_TRY(side_.swap(how, input(), first_output(), count, record, scratch_.stream));
+    if (sums) return expect("swapped sum", first_output(), count, 3);
+    XYL_TRY(expect("own part of a swap", first_output(), count, static_cast<float>(rank_ + 1)));
+    return expect("swap", second_output(), count, static_cast<float>(2 - rank_));
   }
 
   // What one launch does for all ranks, with this rank in all places.

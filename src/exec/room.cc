@@ -128,6 +128,13 @@ result check_room(const layout& map, std::span<const transfer> all, unsigned blo
   return {};
 }
 
+result check_room(const layout& map, const swapped& both, int rank) {
+  if (!both.out.is_long() || !both.in.is_long() || both.out.peer == rank || both.in.peer == rank)
+    return error(xylInternalError, "a launch that swaps messages which are not long ones of two ranks");
+  const transfer ways[] = {both.out, both.in};
+  return check_room(map, ways, both.out.blocks, rank);
+}
+
 result check_scratch(const layout& map, int pieces, std::uint64_t elements, unsigned element_bytes) {
   const auto room = map.scratch_bytes() / element_bytes / static_cast<unsigned>(pieces < 1 ? 1 : pieces);
   return compare("a scaling of input", elements, room, "elements of each piece");

@@ -15,7 +15,7 @@
 #include "proto/forms.hpp"
 #include "proto/fused_work.hpp"
 #include "proto/layout.hpp"
-#include "proto/transfer.hpp"
+#include "proto/long_swap.hpp"
 
 namespace xyl {
 
@@ -30,6 +30,8 @@ namespace xyl {
 [[nodiscard]] result check_room(const layout& map, fused_form how, unsigned element_bytes, const fused_work& work);
 // The transfers of one launch of so many blocks, of this rank: also that no two have the same peer and direction.
 [[nodiscard]] result check_room(const layout& map, std::span<const transfer> all, unsigned blocks, int rank);
+// Two ranks' long messages to each other, in one launch.
+[[nodiscard]] result check_room(const layout& map, const swapped& both, int rank);
 // Scaled input, in scratch memory.
 [[nodiscard]] result check_scratch(const layout& map, int pieces, std::uint64_t elements, unsigned element_bytes);
 

@@ -70,8 +70,9 @@ bool make_call(int number, std::size_t count, xylDataType_t type, int peer, xylC
   }
 }
 
-void expect_launches_that_fit(int ranks, const char* variable, const char* value) {
+void expect_launches_that_fit(int ranks, const char* variable, const char* value, int on_devices = 1) {
   in_a_process([&] {
+    devices = on_devices;
     environment how(variable, value), unproven("XYLEM_PROBE", "never");
     computes = false;
     device_memory[somewhere] = reach;
@@ -97,6 +98,11 @@ void expect_launches_that_fit(int ranks, const char* variable, const char* value
 TEST(launches, of_every_algorithm_stay_in_their_regions) {
   for (const char* how : {"auto", "packet", "oneshot", "twoshot", "ring", "twoshotpacket"})
     for (const int ranks : {2, 3, 8}) expect_launches_that_fit(ranks, "XYLEM_ALGO", how);
+}
+
+// Where long messages are swapped.
+TEST(launches, of_ranks_on_several_devices_stay_in_their_regions) {
+  for (const int ranks : {2, 4}) expect_launches_that_fit(ranks, "XYLEM_ALGO", "auto", ranks);
 }
 
 TEST(launches, of_a_pull_from_workspaces_stay_in_their_regions) {

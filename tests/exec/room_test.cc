@@ -257,6 +257,17 @@ TEST(room, chunks_are_cut_so_that_they_fit_and_are_not_much_smaller) {
         t.slot_bytes = shape.slot_bytes;
         const result r = check_room(map, {&t, 1}, shape.blocks, 0);
         EXPECT_TRUE(r.ok()) << bytes << " " << r.text();
+        const transfer_shape swap = shape_of_swap(bytes, map, most);
+        swapped both;
+        for (transfer* way : {&both.out, &both.in}) {
+          way->peer = 1;
+          way->blocks = swap.blocks;
+          way->slot_bytes = swap.slot_bytes;
+          way->sends = way == &both.out;
+        }
+        EXPECT_TRUE(check_room(map, both, 0).ok()) << bytes;
+        both.in.slot_bytes = static_cast<std::uint32_t>(map.long_slot_room(swap.blocks) + 128);
+        EXPECT_EQ(check_room(map, both, 0).code(), xylInternalError) << bytes;
       }
   }
 }

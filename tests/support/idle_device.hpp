@@ -73,6 +73,10 @@ class idle_device : public device_side {
   result scale(const device_scale& how, const void*, xylStream_t, const void*&) override {
     return check_scratch(map_, how.pieces, how.elements, facts_of(how.by.type)->bytes);
   }
+  result swap(const device_swap& how, const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
+    return check_room(map_, how.both, rank_);
+  }
+  bool can_swap(xylDataType_t, bool) const override { return true; }
   result copy(void*, const void*, std::size_t, xylStream_t) override { return {}; }
   result join(xylStream_t, xylStream_t) override { return {}; }
   xylStream_t own_stream() const override { return nullptr; }
