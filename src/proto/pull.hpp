@@ -9,8 +9,8 @@
 //   work     each element of a buffer is written by one rank, which alone reads what it overwrites.
 //   depart   a block that has done its work tells the peers' blocks of its index, and waits for the same of them:
 //            when all blocks have, this rank's input may be changed, and its output is complete. Grids are equal on
-//            all ranks. (A launch's last block could speak for the rank, but it would have to be found out first,
-//            one step after the other: XXX us more.)
+//            all ranks. (A launch's last block could speak for its rank, but it would have to find out first that
+//            it is the last: 0.4 us more.)
 #pragma once
 
 #include "proto/exchange.hpp"
