@@ -9,7 +9,7 @@ namespace {
 // The most bytes of a message that one launch carries; the largest number there is where several are as good.
 std::uint64_t most_bytes(algorithm how, const by_size_limits& limits) {
   if (how == algorithm::two_shot || how == algorithm::ring) return UINT64_MAX;
-  return chunk_elements(how, limits.map, limits.chunk_bytes, 1);
+  return chunk_elements(how, limits.map, limits.chunk_bytes, 1, true);
 }
 
 }  // namespace

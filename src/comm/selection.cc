@@ -241,7 +241,7 @@ std::vector<selection::range> selection::ranges_of(const limits& of) const {
   std::vector<range> all;
   for (std::uint64_t end : ends) {
     if (end == 0) continue;
-    const auto how = static_cast<std::uint64_t>(choose(of, end));
+    const auto how = static_cast<std::uint64_t>(choose(of, end, true));
     if (!all.empty() && all.back().how == how)
       all.back().up_to_bytes = end;
     else

@@ -15,6 +15,7 @@
 #include "kernels/arguments.hpp"
 #include "kernels/kernel_table.hpp"
 #include "proto/copied_schedule.hpp"
+#include "proto/partition.hpp"
 
 namespace xyl {
 
@@ -31,6 +32,11 @@ result with_capacity(const kernel& k, F f) {
     default:
       return f(std::integral_constant<int, argument_capacity(0)>());
   }
+}
+
+// A block's part of so many units. Blocks begin at multiples of 128 bytes, so that no two of them touch the same line.
+inline std::uint64_t units_of_each(std::uint64_t units, unsigned blocks) {
+  return (units_of(units, blocks) + 7) / 8 * 8;
 }
 
 struct copied_work;

@@ -5,6 +5,7 @@
 
 #include "exec/cuda_device_side.hpp"
 #include "exec/dispatch.hpp"
+#include "exec/room.hpp"
 #include "kernels/collective_arguments.hpp"
 #include "kernels/collective_table.hpp"
 #include "proto/exchange_packet.hpp"
@@ -16,9 +17,6 @@ namespace xyl {
 namespace {
 
 static_assert(device_side::most_transfers == transfer_arguments::most);
-
-// Blocks begin at multiples of 128 bytes, so that no two of them touch the same line.
-std::uint64_t units_of_each(std::uint64_t units, unsigned blocks) { return (units_of(units, blocks) + 7) / 8 * 8; }
 
 constexpr unsigned most_scaling_blocks = 256;
 
@@ -37,6 +35,7 @@ result cuda_device_side::reduce(const device_reduce& how, const void* send, void
   const kernel k = choose_reduce_kernel(how.form, type, static_cast<xylRedOp_t>(record.operation), ranks);
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   XYL_TRY(check_blocks(how.blocks));
+  XYL_TRY(check_room(map_, how.form, facts_of(type)->bytes, count));
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
@@ -58,6 +57,7 @@ result cuda_device_side::reduce(const device_reduce& how, const void* send, void
 result cuda_device_side::move(const device_move& how, const void* send, void* recv, const call_record& record,
                               xylStream_t stream) {
   XYL_TRY(check_blocks(how.blocks));
+  XYL_TRY(check_room(map_, how.form, how.what.bytes));
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
@@ -80,6 +80,7 @@ result cuda_device_side::run_transfers(std::span<const transfer> all, unsigned b
   XYL_TRY(check_blocks(blocks));
   if (all.empty() || all.size() > most_transfers)
     return error(xylInternalError, "%zu transfers in one launch", all.size());
+  XYL_TRY(check_room(map_, all, blocks, rank_));
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
@@ -108,6 +109,7 @@ result cuda_device_side::swap(const device_swap& how, const void* input, void* o
     return error(xylInternalError, "messages of %zu ranks are not swapped", peers_.size());
   const transfer& out = how.both.out;
   XYL_TRY(check_blocks(out.blocks));
+  XYL_TRY(check_room(map_, {&how.both.in, 1}, out.blocks, rank_));
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
@@ -123,6 +125,7 @@ result cuda_device_side::swap(const device_swap& how, const void* input, void* o
 
 result cuda_device_side::scale(const device_scale& how, const void* input, xylStream_t stream,
                                const void*& scaled) {
+  XYL_TRY(check_scratch(map_, how.pieces, how.elements, facts_of(how.by.type)->bytes));
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   // Behind the last launch, which may still be reading the scratch memory.

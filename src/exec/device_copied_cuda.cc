@@ -108,7 +108,7 @@ result cuda_device_side::compute_chunk(const copied_work& w, const copied_chunk&
   const std::uint64_t units = k.share / 16;
   const auto blocks = static_cast<unsigned>(
       std::clamp<std::uint64_t>(units_of(units, computing.most_lanes), 1, most_computing_blocks));
-  arguments.units_of_block = (units_of(units, blocks) + 7) / 8 * 8;
+  arguments.units_of_block = units_of_each(units, blocks);
   return launch(computing, blocks, {.lanes = computing.most_lanes}, arguments, queue);
 }
 

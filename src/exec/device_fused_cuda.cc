@@ -6,6 +6,7 @@
 #include "exec/cuda_device_side.hpp"
 #include "exec/device_fused.hpp"
 #include "exec/dispatch.hpp"
+#include "exec/room.hpp"
 #include "kernels/arch.hpp"
 #include "kernels/fused_arguments.hpp"
 #include "kernels/fused_limits.hpp"
@@ -62,6 +63,7 @@ result cuda_device_side::fused(const fused_launch& how, const fused_work& work, 
   if (how.blocks % work.split != 0 || how.lanes % 32 != 0 || how.lanes == 0 || how.lanes > k.most_lanes)
     return error(xylInternalError, "a fused launch of %u blocks of %u lanes, %u blocks to a row", how.blocks,
                  how.lanes, work.split);
+  XYL_TRY(check_room(map_, how.form, facts_of(type)->bytes, work));
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));

@@ -46,6 +46,8 @@ result cuda_device_side::reduce_jointly(const joint_reduction<device_capacity>& 
                                         xylRedOp_t operation, std::uint32_t divisor, xylStream_t stream) {
   const kernel k = choose_joint_reduce_kernel(type);
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
+  if (what.ranks < 1 || what.ranks > device_capacity)
+    return error(xylInternalError, "a launch for %d ranks jointly, of %d at the most", what.ranks, device_capacity);
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   joint_reduce_arguments arguments{what, operation, type, divisor};

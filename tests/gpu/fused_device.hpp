@@ -8,6 +8,7 @@
 #include "tests/abi/fused_call.hpp"
 #include "tests/gpu/device_copy.hpp"
 #include "tests/gpu/device_rank.hpp"
+#include "tests/gpu/shared_inputs.hpp"
 
 namespace xyl::gpu_test {
 
@@ -22,7 +23,7 @@ class fused_device {
  public:
   static constexpr std::size_t most_input = 8 << 20;
 
-  explicit fused_device(device_rank& r) : r_(r) {
+  explicit fused_device(device_rank& r) : r_(r), inputs_(r, most_input) {
     const device_handle& mine = r.side().handle();
     std::vector<std::uint8_t> uuids(16 * static_cast<std::size_t>(r.ranks()));
     MPI_Allgather(mine.uuid, 16, MPI_BYTE, uuids.data(), 16, MPI_BYTE, MPI_COMM_WORLD);
@@ -34,7 +35,6 @@ class fused_device {
       have[1][form] = mine.max_clustered_blocks[form] / (2 * sharing);
     }
     MPI_Allreduce(MPI_IN_PLACE, have, 2 * fused_forms, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    share_inputs();
     const int most = static_cast<int>(r.map().blocks);
     for (std::size_t form = 0; form < fused_forms; ++form) {
       limits_.blocks[form] = static_cast<unsigned>(std::min(have[0][form], most));
@@ -42,25 +42,17 @@ class fused_device {
     }
   }
 
-  ~fused_device() {
-    must(r_.side().drain(), "drain");
-    MPI_Barrier(MPI_COMM_WORLD);
-    for (void* opened : opened_) r_.side().close_memory(opened);
-    MPI_Barrier(MPI_COMM_WORLD);
-    (void)cudaFree(own_input_);
-  }
-  fused_device(const fused_device&) = delete;
-  fused_device& operator=(const fused_device&) = delete;
-
   const fused_limits& limits() const { return limits_; }
   // Whether ranks reach each other's inputs.
-  bool can_pull() const { return own_input_ != nullptr; }
+  bool can_pull() const { return inputs_.are_reached(); }
+  // Where they pull this rank's from.
+  std::byte* pulled_input() const { return inputs_.own(); }
 
   // Brings this rank's input to where the peers pull it from; after the call, an output that was in its place back.
   template <class T>
   void bring_input(test::fused_data<T>& d, const device_copy& at, cudaStream_t stream, bool back = false) const {
     std::byte* const there = at(d.input.raw());
-    must(cudaMemcpyAsync(back ? there : own_input_, back ? own_input_ : there, d.input.size(),
+    must(cudaMemcpyAsync(back ? there : inputs_.own(), back ? inputs_.own() : there, d.input.size(),
                          cudaMemcpyDeviceToDevice, stream),
          "the registered input");
   }
@@ -71,8 +63,8 @@ class fused_device {
     const bool is_pulled = pulls(wish.form);
     if (is_pulled && (!can_pull() || !test::goes_in(wish.form, d.f) || d.input.size() > most_input)) return false;
     fused_work w = work_of(d, at);
-    if (is_pulled && w.output == w.input) w.output = own_input_;
-    if (is_pulled) w.input = own_input_;
+    if (is_pulled && w.output == w.input) w.output = inputs_.own();
+    if (is_pulled) w.input = inputs_.own();
     fused_limits limits = limits_;
     if (!wish.clusters) std::fill(std::begin(limits.clustered), std::end(limits.clustered), 0u);
     fused_shape shape = shape_fused(wish.form, sizeof(T), r_.ranks(), limits, r_.map(), w);
@@ -82,7 +74,7 @@ class fused_device {
     const std::uint64_t all = uses_shares(wish.form) ? w.share : w.tokens;
     do {
       w.rows = static_cast<std::uint32_t>(std::min(shape.rows, all - w.first));
-      must(r_.side().fused({shape.form, shape.blocks, shape.lanes, input_of_}, w, record, stream), "fused");
+      must(r_.side().fused({shape.form, shape.blocks, shape.lanes, inputs_.of()}, w, record, stream), "fused");
       w.first += w.rows;
     } while (w.first < all);
     return true;
@@ -155,31 +147,6 @@ class fused_device {
     return w;
   }
 
-  // Memory of every rank for its inputs, in everybody's reach.
-  void share_inputs() {
-    if (r_.ranks() == 1) return;
-    exported_memory mine{};
-    void* allocated = nullptr;
-    must(cudaMalloc(&allocated, most_input), "cudaMalloc");
-    own_input_ = static_cast<std::byte*>(allocated);
-    must(r_.side().export_memory(own_input_, mine), "export_memory");
-    std::vector<exported_memory> all(static_cast<std::size_t>(r_.ranks()));
-    MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
-    int reached = 1;
-    for (int p = 0; p < r_.ranks(); ++p) {
-      std::byte* there = own_input_;
-      void* opened = nullptr;
-      if (p != r_.rank())
-        reached &= r_.side().open_memory(all[static_cast<std::size_t>(p)], p, false, there, opened).ok();
-      if (opened) opened_.push_back(opened);
-      input_of_[p] = there;
-    }
-    MPI_Allreduce(MPI_IN_PLACE, &reached, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (reached) return;
-    (void)cudaFree(own_input_);
-    own_input_ = nullptr;
-  }
-
   bool spread_by_hand(const wished_shape& wish, unsigned element_bytes, const fused_limits& limits, fused_work& w,
                       fused_shape& shape) const {
     const unsigned piece = (uses_packets(wish.form) ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
@@ -206,9 +173,7 @@ class fused_device {
 
   device_rank& r_;
   fused_limits limits_;
-  std::byte* own_input_ = nullptr;
-  const std::byte* input_of_[device_capacity] = {};
-  std::vector<void*> opened_;
+  shared_inputs inputs_;
 };
 
 }  // namespace xyl::gpu_test
