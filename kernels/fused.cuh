@@ -45,10 +45,7 @@ __global__ void __launch_bounds__(most_fused_lanes(Form, Ranks), fused_blocks_of
   using kind = fused_kind<cuda_codec<T>, cuda_quantiser, Ranks, false, Quantises>;
   __shared__ fused_state state;
   fused_pull_space_of<Form, Ranks> space(given, state);
-  if constexpr (Form == fused_form::one_shot_pull)
-    fused_one_shot_pull<kind>(space, given.what, given.work, given.input_of);
-  else
-    fused_two_shot_pull<kind>(space, given.what, given.work, given.input_of);
+  fused_one_shot_pull<kind>(space, given.what, given.work, given.input_of);
 }
 
 template <fused_form Form, class T, int Ranks, bool Quantises>
@@ -84,7 +81,7 @@ fused_family fused_kernels() {
   family.any = fused_handle_of<Form, T, 0>();
   if constexpr (!std::is_same_v<T, float>) {
     family.fixed = {fused_handle_of<Form, T, 2>(), fused_handle_of<Form, T, 4>(), fused_handle_of<Form, T, 8>()};
-    if constexpr (Form != fused_form::two_shot && Form != fused_form::two_shot_pull)
+    if constexpr (Form != fused_form::two_shot)
       family.plain = {fused_handle_of<Form, T, 2, false>(), fused_handle_of<Form, T, 4, false>(),
                       fused_handle_of<Form, T, 8, false>()};
   }

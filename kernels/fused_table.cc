@@ -8,7 +8,7 @@ namespace {
 
 struct type_entry {
   xylDataType_t type;
-  std::array<fused_family, fused_forms> family;  // by form
+  std::array<fused_family, device_fused_forms> family;  // by form
 };
 
 template <class T>
@@ -16,7 +16,7 @@ type_entry entry(xylDataType_t type) {
   return {type,
           {fused_kernels<fused_form::packet, T>(), fused_kernels<fused_form::two_shot_packet, T>(),
            fused_kernels<fused_form::one_shot, T>(), fused_kernels<fused_form::two_shot, T>(),
-           fused_kernels<fused_form::one_shot_pull, T>(), fused_kernels<fused_form::two_shot_pull, T>()}};
+           fused_kernels<fused_form::one_shot_pull, T>()}};
 }
 
 const std::array<type_entry, 3>& table() {

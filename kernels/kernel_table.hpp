@@ -39,11 +39,8 @@ struct packet_families {
 template <class T>
 packet_families packet_kernels();
 
-struct wide_packet_families {
-  kernel_family one_shot, two_shot;
-};
 template <class T>
-wide_packet_families wide_packet_kernels();
+kernel_family wide_packet_kernels();
 
 struct flagged_families {
   kernel_family one_shot, two_shot, ring;

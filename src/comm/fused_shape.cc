@@ -22,7 +22,6 @@ std::uint64_t rows_held(fused_form form, unsigned element_bytes, const layout& m
   if (form == fused_form::two_shot_packet)
     return map.packet_capacity() / (row_of_packets * (1 + two_shot_packets::rows_sent(w)));
   if (form == fused_form::one_shot_pull) return UINT64_MAX;
-  if (form == fused_form::two_shot_pull) return map.bulk_stride / w.wire_row_bytes(element_bytes);
   return map.bulk_stride / (form == fused_form::two_shot ? row + w.wire_row_bytes(element_bytes) : row);
 }
 
@@ -81,7 +80,7 @@ fused_shape shape_fused_or_next(fused_form wish, unsigned element_bytes, int ran
   if (pulls(wish)) {
     const fused_shape shape = shape_fused(wish, element_bytes, ranks, limits, map, w);
     if (shape.blocks != 0) return shape;
-    wish = uses_shares(wish) ? fused_form::two_shot : fused_form::one_shot;
+    wish = fused_form::one_shot;
   }
   for (int form = static_cast<int>(wish); form <= static_cast<int>(fused_form::two_shot); ++form) {
     // One rank has no peer to share rows with.

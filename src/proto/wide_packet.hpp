@@ -142,12 +142,10 @@ XYL_FN bool get_packs(S& s, const Call& c, bool with_headers, const wide_pack* c
   return s.template get_packs<N>(from, e, units, w);
 }
 
-// The packs of N ranks from `peer` on, Batch of each, `shift` packs into their regions; this rank's own, and what
-// does not exist, stays as it is.
+// The packs of N ranks from `peer` on, Batch of each; this rank's own, and what does not exist, stays as it is.
 template <int N, int Batch, class S, class Call>
 XYL_FN bool get_packs_of(S& s, const Call& c, const pack_place<S>& at_packs, bool with_headers, std::uint32_t first,
-                         int peer, int ranks, held_units<S> (&units)[Batch * N], std::uint32_t shift = 0,
-                         phase what = phase::packet) {
+                         int peer, int ranks, held_units<S> (&units)[Batch * N]) {
   const wide_pack* from[Batch * N];
 #pragma unroll
   for (int j = 0; j < Batch; ++j)
@@ -157,11 +155,11 @@ XYL_FN bool get_packs_of(S& s, const Call& c, const pack_place<S>& at_packs, boo
       const int p = peer + i;
       from[j * N + i] =
           at_packs.has(pack) && p != c.rank && p < ranks
-              ? at<const wide_pack>(
-                    c, c.rank, c.map.wide_offset(c.map.slot(s.epoch()), static_cast<unsigned>(p), shift + pack))
+              ? at<const wide_pack>(c, c.rank,
+                                    c.map.wide_offset(c.map.slot(s.epoch()), static_cast<unsigned>(p), pack))
               : nullptr;
     }
-  return get_packs<Batch * N>(s, c, with_headers, from, units, waiting{peer, what, N});
+  return get_packs<Batch * N>(s, c, with_headers, from, units, waiting{peer, phase::packet, N});
 }
 
 // Adds N ranks' units, of which `peer` is the first, to what the ranks before came to.
@@ -182,21 +180,15 @@ XYL_FN void add_units(const R& red, const unit16* const (&units)[N], int peer, i
     }
 }
 
-template <class Call, class R>
-XYL_FN unit16 finished_unit(const Call& c, const R& red, std::uint64_t u,
-                            typename R::accumulator (&acc)[2][R::per_word]) {
+template <bool Whole, class S, class Call, class R>
+XYL_FN void store_sum(const Call& c, const R& red, std::uint64_t u, bool aligned,
+                      typename R::accumulator (&acc)[2][R::per_word]) {
   unit16 sum;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     finish_word(c, red, u * (2 * R::per_word) + static_cast<unsigned>(half * R::per_word), acc[half]);
     set_half(sum, half, R::codec::encode(acc[half]));
   }
-  return sum;
-}
-template <bool Whole, class S, class Call, class R>
-XYL_FN void store_sum(const Call& c, const R& red, std::uint64_t u, bool aligned,
-                      typename R::accumulator (&acc)[2][R::per_word]) {
-  const unit16 sum = finished_unit(c, red, u, acc);
   store_user<typename R::element, unit16, Whole>(c.output, u * (2 * R::per_word), c.count, aligned, sum);
 }
 

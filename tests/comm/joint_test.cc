@@ -119,7 +119,7 @@ class made_up_device final : public test::idle_device {
 };
 
 struct made_up_check final : kernel_check {
-  result run(std::span<const unsigned, fused_forms>, bool, bool) override { return {}; }
+  result run(std::span<const unsigned, device_fused_forms>, bool, bool) override { return {}; }
 };
 
 }  // namespace

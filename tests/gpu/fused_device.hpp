@@ -28,15 +28,15 @@ class fused_device {
     MPI_Allgather(mine.uuid, 16, MPI_BYTE, uuids.data(), 16, MPI_BYTE, MPI_COMM_WORLD);
     int sharing = 0;
     for (int p = 0; p < r.ranks(); ++p) sharing += std::equal(mine.uuid, mine.uuid + 16, uuids.data() + 16 * p);
-    int have[2][fused_forms];
-    for (std::size_t form = 0; form < fused_forms; ++form) {
+    int have[2][device_fused_forms];
+    for (std::size_t form = 0; form < device_fused_forms; ++form) {
       have[0][form] = mine.max_fused_blocks[form] / (2 * sharing);
       have[1][form] = mine.max_clustered_blocks[form] / (2 * sharing);
     }
-    MPI_Allreduce(MPI_IN_PLACE, have, 2 * fused_forms, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, have, 2 * device_fused_forms, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     share_inputs();
     const int most = static_cast<int>(r.map().blocks);
-    for (std::size_t form = 0; form < fused_forms; ++form) {
+    for (std::size_t form = 0; form < device_fused_forms; ++form) {
       limits_.blocks[form] = static_cast<unsigned>(std::min(have[0][form], most));
       limits_.clustered[form] = static_cast<unsigned>(std::min(have[1][form], most));
     }

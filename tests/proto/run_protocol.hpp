@@ -7,7 +7,7 @@
 #include "proto/grouped_packet.hpp"
 #include "proto/kinds.hpp"
 #include "proto/two_shot_packet.hpp"
-#include "proto/two_shot_wide_packet.hpp"
+#include "proto/wide_packet.hpp"
 
 namespace xyl::test {
 
@@ -31,8 +31,6 @@ bool run_protocol(Space& s, const Call& c, protocol how) {
       return grouped_two_shot_allreduce(s, c, red);
     case protocol::wide_packet:
       return wide_packet_allreduce(s, c, red);
-    case protocol::two_shot_wide:
-      return two_shot_wide_allreduce(s, c, red);
     case protocol::barrier:
       return barrier(s, c);
   }
