@@ -2,7 +2,7 @@
 //
 // Kernels of the fused allreduce; instantiated per type and form by kernels/fused_*.cu. Those for any number of
 // ranks do everything; those for 2, 4 and 8 do not mix experts' outputs; and where a row goes one way, there is one
-// that does not quantise either.
+// that does not quantise either. What is pulled is pulled between two ranks.
 #pragma once
 
 #include "kernels/codec_cuda.cuh"
@@ -75,17 +75,28 @@ kernel fused_handle_of() {
   return {kernel_of(), most_fused_lanes(Form, Ranks), argument_capacity(Ranks)};
 }
 
+template <fused_form Form, class T, int Ranks, bool Quantises>
+kernel fused_handle_if_built() {
+  if constexpr (has_fused_kernel_for(Form, Ranks))
+    return fused_handle_of<Form, T, Ranks, Quantises>();
+  else
+    return {};
+}
+
 template <fused_form Form, class T>
 fused_family fused_kernels() {
   fused_family family;
-  family.any = fused_handle_of<Form, T, 0>();
-  if constexpr (!std::is_same_v<T, float>) {
-    family.fixed = {fused_handle_of<Form, T, 2>(), fused_handle_of<Form, T, 4>(), fused_handle_of<Form, T, 8>()};
-    if constexpr (Form != fused_form::two_shot)
-      family.plain = {fused_handle_of<Form, T, 2, false>(), fused_handle_of<Form, T, 4, false>(),
-                      fused_handle_of<Form, T, 8, false>()};
-  }
+  if constexpr (!pulls(Form)) family.any = fused_handle_of<Form, T, 0>();
+  if constexpr (pulls(Form) || !std::is_same_v<T, float>)
+    family.fixed = {fused_handle_if_built<Form, T, 2, true>(), fused_handle_if_built<Form, T, 4, true>(),
+                    fused_handle_if_built<Form, T, 8, true>()};
   return family;
+}
+
+template <fused_form Form, class T>
+fixed_kernels plain_fused_kernels() {
+  return {fused_handle_if_built<Form, T, 2, false>(), fused_handle_if_built<Form, T, 4, false>(),
+          fused_handle_if_built<Form, T, 8, false>()};
 }
 
 }  // namespace xyl

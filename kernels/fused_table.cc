@@ -11,12 +11,21 @@ struct type_entry {
   std::array<fused_family, device_fused_forms> family;  // by form
 };
 
+// In the two-shot form of bulk data owners need what quantises, and have little to do else.
+template <fused_form Form, class T>
+fused_family family_of() {
+  fused_family family = fused_kernels<Form, T>();
+  if constexpr (Form != fused_form::two_shot && !std::is_same_v<T, float>)
+    family.plain = plain_fused_kernels<Form, T>();
+  return family;
+}
+
 template <class T>
 type_entry entry(xylDataType_t type) {
   return {type,
-          {fused_kernels<fused_form::packet, T>(), fused_kernels<fused_form::two_shot_packet, T>(),
-           fused_kernels<fused_form::one_shot, T>(), fused_kernels<fused_form::two_shot, T>(),
-           fused_kernels<fused_form::one_shot_pull, T>()}};
+          {family_of<fused_form::packet, T>(), family_of<fused_form::two_shot_packet, T>(),
+           family_of<fused_form::one_shot, T>(), family_of<fused_form::two_shot, T>(),
+           family_of<fused_form::one_shot_pull, T>()}};
 }
 
 const std::array<type_entry, 3>& table() {
@@ -52,7 +61,7 @@ std::span<const fused_kernel_entry> all_fused_kernels() {
     for (const type_entry& e : table())
       for (std::size_t f = 0; f < e.family.size(); ++f) {
         const auto form = static_cast<fused_form>(f);
-        list.push_back({form, e.family[f].any});
+        if (e.family[f].any.function) list.push_back({form, e.family[f].any});
         for (const auto* some : {&e.family[f].fixed, &e.family[f].plain})
           for (const kernel& k : *some)
             if (k.function) list.push_back({form, k});

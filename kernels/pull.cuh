@@ -81,7 +81,8 @@ template <class T, bool Staged>
 kernel_family pull_family() {
   kernel_family family;
   family.any = pull_handle<T, 0, Staged>();
-  if constexpr (has_fixed_ranks<T>)
+  // Copies are pulled only if somebody says so.
+  if constexpr (has_fixed_ranks<T> && !Staged)
     family.fixed = {pull_handle<T, 2, Staged>(), pull_handle<T, 4, Staged>(), pull_handle<T, 8, Staged>()};
   return family;
 }

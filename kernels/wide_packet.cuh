@@ -23,7 +23,10 @@ struct wide_packet_protocol {
 
 template <class T>
 kernel_family wide_packet_kernels() {
-  return family_of<wide_packet_protocol, T>();
+  kernel_family family = family_of<wide_packet_protocol, T, false>();
+  // Between two ranks they are the choice for some sizes; among more only if somebody says so.
+  if constexpr (has_fixed_ranks<T>) family.fixed[0] = handle_of<wide_packet_protocol, T, 2>();
+  return family;
 }
 
 }  // namespace xyl

@@ -37,8 +37,10 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   const unsigned piece = (uses_packets(form) ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
   // A group of lanes that share a scale lies in one warp.
   if (scale_width(w.pattern) > 32 * piece) return shape;
-  const int fixed = ranks == 2 || ranks == 4 || ranks == 8 ? ranks : 0;
-  const unsigned most_lanes = most_fused_lanes(form, element_bytes == 4 || w.experts ? 0 : fixed);
+  const int fixed = has_fused_kernel_for(form, ranks) ? ranks : 0;
+  if (pulls(form) && fixed == 0) return shape;
+  const bool is_fixed = pulls(form) || (element_bytes != 4 && w.experts == 0);
+  const unsigned most_lanes = most_fused_lanes(form, is_fixed ? fixed : 0);
   const unsigned held = most_lanes * static_cast<unsigned>(fused_pieces_of_lane(form));
   // Clusters do not fill a device; rows of one block each do without.
   const unsigned all_blocks = limits.blocks[static_cast<int>(form)];

@@ -114,8 +114,8 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   s.fused_packet_bytes = ranks <= 2 ? 240 << 10 : ranks <= 4 ? 128 << 10 : 40 << 10;
   s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 8 << 20 : ranks <= 4 ? 128 << 10 : 160 << 10);
   // Registered inputs, between two ranks of one GPU, pushed / pulled in one shot: 64 rows 7.1 / 7.6 us, 128 10.0 /
-  // 9.8, 256 17.3 / 14.5. Among more a first step that pulls is what gains.
-  s.fused_pull_bytes = ranks <= 2 ? 1536 << 10 : UINT64_MAX;
+  // 9.8, 256 17.3 / 14.5.
+  s.fused_pull_bytes = 1536 << 10;
   s.most_fused_pull_bytes = 8 << 20;
   // Meetings of the ranks cost less than a copy from here on. One-shot reads everything everywhere, but nobody
   // writes to others; on hosts two ranks gain by that, on one GPU (2, 4, 8 ranks, 256K to 64M) nobody.
@@ -207,7 +207,8 @@ std::optional<fused_form> selection::choose_fused_pull(bool device, std::uint64_
     if (!like) return std::nullopt;
     return like == pull_form::one_shot ? fused_form::one_shot_pull : fused_form::two_shot_pull;
   }
-  if (ranks == 1 || needs_owners || bytes < fused_pull_bytes || bytes > most_fused_pull_bytes) return std::nullopt;
+  // Among more than two ranks, a first step that pulls is what gains.
+  if (ranks != 2 || needs_owners || bytes < fused_pull_bytes || bytes > most_fused_pull_bytes) return std::nullopt;
   return fused_form::one_shot_pull;
 }
 

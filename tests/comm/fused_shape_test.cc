@@ -13,7 +13,7 @@
 namespace xyl {
 namespace {
 
-const fused_limits some_limits{{16, 16, 8, 8, 8, 8}, {16, 16, 8, 8, 8, 8}};
+const fused_limits some_limits{{16, 16, 8, 8, 8}, {16, 16, 8, 8, 8}};
 
 TEST(FusedShape, EveryShapeFits) {
   int possible = 0, clustered = 0;
@@ -98,18 +98,25 @@ TEST(FusedShape, WhatPacketsCannotDoTheNextFormDoes) {
 }
 
 TEST(FusedShape, WhatIsPulledStaysSoWhereItCan) {
-  const layout map = layout::make(4, 64, 1 << 20, 16 << 20);
+  const layout map = layout::make(2, 64, 1 << 20, 16 << 20);
   fused_work w;
   w.hidden = 7168;
   w.tokens = 32;
-  w.share = 8;
+  w.share = 16;
   w.pattern = fused_pattern::norm;
-  EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, 2, 4, some_limits, map, w).form,
-            fused_form::one_shot_pull);
+  for (const unsigned element : {2u, 4u})
+    EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, element, 2, some_limits, map, w).form,
+              fused_form::one_shot_pull);
   // Where not one block of it fits on a device.
   fused_limits without = some_limits;
   without.blocks[static_cast<int>(fused_form::one_shot_pull)] = 0;
-  EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, 2, 4, without, map, w).form, fused_form::one_shot);
+  EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, 2, 2, without, map, w).form, fused_form::one_shot);
+  // Among more ranks nothing is pulled in this step.
+  w.share = 8;
+  EXPECT_EQ(
+      shape_fused_or_next(fused_form::one_shot_pull, 2, 4, some_limits, layout::make(4, 64, 1 << 20, 16 << 20), w)
+          .form,
+      fused_form::one_shot);
 }
 
 }  // namespace

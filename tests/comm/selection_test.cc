@@ -221,10 +221,12 @@ TEST(selection, fused_calls_with_registered_inputs_pull_between_two_sizes_and_as
     EXPECT_EQ(s.choose_fused_pull(false, 1, false), on_hosts);
     EXPECT_EQ(s.choose_fused_pull(false, 64 << 20, true), fused_form::two_shot_pull)
         << "rows that only their owners may read";
-    // Devices have no two-shot form of it.
+    // Devices have the one-shot form alone, and only for two ranks.
+    const selection two = selection::defaults(2, p, 16);
     const auto on_devices = one_shot ? std::optional(fused_form::one_shot_pull) : std::nullopt;
-    EXPECT_EQ(s.choose_fused_pull(true, 1, false), on_devices);
-    EXPECT_EQ(s.choose_fused_pull(true, 64 << 20, true), std::nullopt);
+    EXPECT_EQ(two.choose_fused_pull(true, 1, false), on_devices);
+    EXPECT_EQ(two.choose_fused_pull(true, 64 << 20, true), std::nullopt);
+    EXPECT_EQ(s.choose_fused_pull(true, 1, false), std::nullopt);
   }
   p.pull = pull_use::never;
   EXPECT_EQ(selection::defaults(2, p, 16).choose_fused_pull(true, least, false), std::nullopt);
