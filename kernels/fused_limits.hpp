@@ -23,6 +23,12 @@ constexpr bool has_fused_kernel_for(fused_form form, int ranks) {
   }
 }
 
+// The ranks that the kernel of a call is made for, or 0: it takes any number.
+constexpr int ranks_of_fused_kernel(fused_form form, int ranks, unsigned element_bytes, bool mixes) {
+  const bool is_possible = pulls(form) || (element_bytes != 4 && !mixes);
+  return is_possible && has_fused_kernel_for(form, ranks) ? ranks : 0;
+}
+
 // The most lanes of a block, and how many blocks of that size fit on a multiprocessor of every generation without
 // spills. fixed_ranks: 2, 4, 8, or 0 for a kernel that takes any number. A block of the flagged forms holds 8192
 // elements of 16 bits, so that hardly any row needs a second one; 6144 where the number of ranks is no constant.

@@ -20,6 +20,12 @@ struct kernel {
   int capacity = 0;                // of its kernel_arguments
   bool is_grouped = false;         // its lanes form groups, see proto/grouped_packet.hpp
   unsigned lanes_of_unit = 1;      // that hold one together, and see to headers besides, see proto/wide_packet.hpp
+  bool counts_bytes = false;       // its counts are of bytes, not elements, see proto/packed_reduction.hpp
+
+  // What it is given as the count of so many elements.
+  std::uint64_t count_of(std::uint64_t elements, std::uint64_t element_bytes) const {
+    return counts_bytes ? elements * element_bytes : elements;
+  }
 };
 
 // One protocol for one type. `fixed` are the sums for 2, 4 and 8 ranks, null where they do not exist.

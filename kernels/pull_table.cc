@@ -5,7 +5,7 @@
 
 #include "exec/dispatch.hpp"
 #include "kernels/kernel_family.hpp"
-#include "proto/chosen_reduction.hpp"
+#include "proto/packed_reduction.hpp"
 
 namespace xyl {
 namespace {

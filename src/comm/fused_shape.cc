@@ -37,10 +37,9 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   const unsigned piece = (uses_packets(form) ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
   // A group of lanes that share a scale lies in one warp.
   if (scale_width(w.pattern) > 32 * piece) return shape;
-  const int fixed = has_fused_kernel_for(form, ranks) ? ranks : 0;
+  const int fixed = ranks_of_fused_kernel(form, ranks, element_bytes, w.experts != 0);
   if (pulls(form) && fixed == 0) return shape;
-  const bool is_fixed = pulls(form) || (element_bytes != 4 && w.experts == 0);
-  const unsigned most_lanes = most_fused_lanes(form, is_fixed ? fixed : 0);
+  const unsigned most_lanes = most_fused_lanes(form, fixed);
   const unsigned held = most_lanes * static_cast<unsigned>(fused_pieces_of_lane(form));
   // Clusters do not fill a device; rows of one block each do without.
   const unsigned all_blocks = limits.blocks[static_cast<int>(form)];
@@ -72,7 +71,7 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   shape.blocks = static_cast<unsigned>(teams) * w.split;
   // A warp more, where there is room, sees to the headers while the others see to data. Packets between two ranks
   // bring them along.
-  const unsigned warp_for_headers = uses_packets(form) && fixed == 2 && element_bytes != 4 && !w.experts ? 0 : 32;
+  const unsigned warp_for_headers = uses_packets(form) && fixed == 2 ? 0 : 32;
   shape.lanes = std::min(std::min(w.pieces_of_block, (pieces + 31) / 32 * 32) + warp_for_headers, most_lanes);
   return shape;
 }

@@ -78,11 +78,11 @@ XYL_FN bool get_words(S& s, const Call& c, const lane_group& g, int p, std::uint
 template <class Call, class R>
 XYL_FN std::uint64_t sum_of_words(const Call& c, const R& red, std::uint64_t u, const std::uint64_t* words,
                                   unsigned stride, int ranks) {
-  typename R::accumulator acc[R::per_word];
+  typename R::accumulator acc[R::accumulators];
   R::codec::decode(words[0], acc);
 #pragma unroll
   for (int p = 1; p < ranks; ++p) {
-    typename R::accumulator value[R::per_word];
+    typename R::accumulator value[R::accumulators];
     R::codec::decode(words[static_cast<unsigned>(p) * stride], value);
     red.accumulate(acc, value);
   }

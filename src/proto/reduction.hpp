@@ -91,6 +91,7 @@ struct reduction {
   using accumulator = typename Codec::accumulator;
   static constexpr int ranks = Ranks;
   static constexpr int per_word = Codec::per_word;
+  static constexpr int accumulators = per_word;  // that a word takes
 
   // The number of ranks for an average, else 1.
   std::uint32_t divisor = 1;

@@ -165,16 +165,16 @@ XYL_FN bool get_packs_of(S& s, const Call& c, const pack_place<S>& at_packs, boo
 // Adds N ranks' units, of which `peer` is the first, to what the ranks before came to.
 template <int N, class R>
 XYL_FN void add_units(const R& red, const unit16* const (&units)[N], int peer, int ranks,
-                      typename R::accumulator (&acc)[2][R::per_word]) {
+                      typename R::accumulator (&acc)[2][R::accumulators]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half)
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      typename R::accumulator value[R::per_word];
+      typename R::accumulator value[R::accumulators];
       R::codec::decode(half_of(*units[i], half), value);
       if (peer + i == 0)
 #pragma unroll
-        for (int k = 0; k < R::per_word; ++k) acc[half][k] = value[k];
+        for (int k = 0; k < R::accumulators; ++k) acc[half][k] = value[k];
       else if (peer + i < ranks)
         red.accumulate(acc[half], value);
     }
@@ -182,7 +182,7 @@ XYL_FN void add_units(const R& red, const unit16* const (&units)[N], int peer, i
 
 template <bool Whole, class S, class Call, class R>
 XYL_FN void store_sum(const Call& c, const R& red, std::uint64_t u, bool aligned,
-                      typename R::accumulator (&acc)[2][R::per_word]) {
+                      typename R::accumulator (&acc)[2][R::accumulators]) {
   unit16 sum;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -208,7 +208,7 @@ XYL_FN bool reduce_packs(S& s, const Call& c, const R& red, const pack_place<S>&
       for (unsigned i = 0; i < units_held<S>; ++i) {
         const std::uint32_t pack = at_packs.pack(first, j);
         if (!at_packs.has_unit(pack, i)) continue;
-        typename R::accumulator acc[2][R::per_word];
+        typename R::accumulator acc[2][R::accumulators];
         unit16 in_order[2] = {c.rank == 0 ? own[j][i] : theirs[j][i], c.rank == 0 ? theirs[j][i] : own[j][i]};
         const unit16* const both[2] = {&in_order[0], &in_order[1]};
         add_units<2>(red, both, 0, 2, acc);
@@ -216,7 +216,7 @@ XYL_FN bool reduce_packs(S& s, const Call& c, const R& red, const pack_place<S>&
       }
   } else {
     constexpr int together = R::ranks ? R::ranks : packet_batch;
-    typename R::accumulator acc[Batch][units_held<S>][2][R::per_word] = {};
+    typename R::accumulator acc[Batch][units_held<S>][2][R::accumulators] = {};
     for (int p = 0; p < ranks; p += together) {
       held_units<S> units[Batch * together];
 #pragma unroll

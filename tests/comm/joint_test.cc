@@ -40,6 +40,7 @@ struct any_operation {
   using accumulator = typename codec::accumulator;
   static constexpr int ranks = 0;
   static constexpr int per_word = codec::per_word;
+  static constexpr int accumulators = per_word;
   xylRedOp_t chosen;
   std::uint32_t divisor;
 
