@@ -32,9 +32,9 @@ XYL_FN std::uint64_t load_addend(const Call& c, std::uint64_t element) {
 }
 
 template <class R>
-XYL_FN void add_word(std::uint64_t word, typename R::accumulator (&acc)[R::accumulators]) {
+XYL_FN void add_word(const R& red, std::uint64_t word, typename R::accumulator (&acc)[R::accumulators]) {
   typename R::accumulator value[R::accumulators];
-  R::codec::decode(word, value);
+  red.decode(word, value);
 #pragma unroll
   for (int k = 0; k < R::accumulators; ++k) acc[k] = acc[k] + value[k];
 }
@@ -46,7 +46,7 @@ XYL_FN void finish_word(const Call& c, const R& red, std::uint64_t element,
 #pragma unroll
   for (int k = 0; k < R::accumulators; ++k) acc[k] = red.finish(acc[k]);
   if constexpr (takes_addend<R, Call>)
-    if (c.addend != nullptr) add_word<R>(load_addend<false, R>(c, element), acc);
+    if (c.addend != nullptr) add_word(red, load_addend<false, R>(c, element), acc);
 }
 
 }  // namespace xyl

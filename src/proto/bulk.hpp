@@ -217,7 +217,7 @@ XYL_FN void combine_unit(const R& red, bool is_first, const unit16& data,
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     typename R::accumulator value[R::accumulators];
-    R::codec::decode(words[h], value);
+    red.decode(words[h], value);
     if (is_first)
 #pragma unroll
       for (int k = 0; k < R::accumulators; ++k) acc[h][k] = value[k];
@@ -234,7 +234,7 @@ XYL_FN unit16 finish_unit(const Call& c, const R& red, std::uint64_t u, bool is_
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (is_last) finish_word(c, red, u * per_unit(red) + static_cast<unsigned>(h) * R::per_word, acc[h]);
-    words[h] = R::codec::encode(acc[h]);
+    words[h] = red.encode(acc[h]);
   }
   unit16 data;
   memcpy(&data, words, sizeof words);

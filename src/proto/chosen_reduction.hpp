@@ -20,9 +20,12 @@ struct chosen_reduction {
   static constexpr int accumulators = per_word;
   static_assert(!element_traits<element>::is_integer);
 
-  // ranks_of_average: of an average, else 1.
-  XYL_FN chosen_reduction(int operation, std::uint32_t ranks_of_average)
-      : step_(step_of(operation)), divisor_(ranks_of_average) {}
+  // ranks_of_average: of an average, else 1. A codec may have its format at run time too.
+  XYL_FN chosen_reduction(int operation, std::uint32_t ranks_of_average, const Codec& how = {})
+      : step_(step_of(operation)), divisor_(ranks_of_average), codec_(how) {}
+
+  XYL_FN void decode(std::uint64_t word, accumulator (&out)[per_word]) const { codec_.decode(word, out); }
+  XYL_FN std::uint64_t encode(const accumulator (&in)[per_word]) const { return codec_.encode(in); }
 
   // acc[k] = acc[k] op value[k]. The step is chosen once for all of them; all lanes choose alike.
   template <int Count>
@@ -65,6 +68,7 @@ struct chosen_reduction {
 
   step step_;
   std::uint32_t divisor_;
+  [[no_unique_address]] Codec codec_;
 };
 
 }  // namespace xyl

@@ -79,15 +79,15 @@ template <class Call, class R>
 XYL_FN std::uint64_t sum_of_words(const Call& c, const R& red, std::uint64_t u, const std::uint64_t* words,
                                   unsigned stride, int ranks) {
   typename R::accumulator acc[R::accumulators];
-  R::codec::decode(words[0], acc);
+  red.decode(words[0], acc);
 #pragma unroll
   for (int p = 1; p < ranks; ++p) {
     typename R::accumulator value[R::accumulators];
-    R::codec::decode(words[static_cast<unsigned>(p) * stride], value);
+    red.decode(words[static_cast<unsigned>(p) * stride], value);
     red.accumulate(acc, value);
   }
   finish_word(c, red, u * R::per_word, acc);
-  return R::codec::encode(acc);
+  return red.encode(acc);
 }
 
 // Puts what is meant for this lane's peers, packets from `from` on; to the end of this block's part there are

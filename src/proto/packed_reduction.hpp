@@ -25,12 +25,10 @@ struct packed_codec {
   static XYL_FN std::uint64_t encode(const accumulator (&in)[1]) { return in[0]; }
 };
 
-// What serves T among the types that kernels are made for.
+// What such kernels are made for, in place of a type.
 struct packed {};
 template <class T>
 inline constexpr bool is_packed = element_traits<T>::is_integer || std::is_same_v<T, double>;
-template <class T>
-using stand_in_of = std::conditional_t<is_packed<T>, packed, T>;
 
 class packed_reduction {
  public:
@@ -52,6 +50,9 @@ class packed_reduction {
     if (is_signed_ && step_ == step::larger) flip_ = upper_;
     if (operation == xylMin || operation == xylBitAnd) flip_ = ~flip_;
   }
+
+  static XYL_FN void decode(std::uint64_t word, accumulator (&out)[1]) { codec::decode(word, out); }
+  static XYL_FN std::uint64_t encode(const accumulator (&in)[1]) { return codec::encode(in); }
 
   // acc[k] = acc[k] op value[k], in all places of the words.
   template <int Count>

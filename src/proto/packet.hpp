@@ -75,7 +75,7 @@ XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ran
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     typename R::accumulator value[R::accumulators];
-    R::codec::decode(words[i], value);
+    red.decode(words[i], value);
     if (first + i == 0)
 #pragma unroll
       for (int k = 0; k < R::accumulators; ++k) acc[k] = value[k];
@@ -165,7 +165,7 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
       received(s);
 #pragma unroll
       for (int k = 0; k < R::accumulators; ++k) acc[k] = red.finish(acc[k]);
-      store_user<T, std::uint64_t, Whole>(c.output, u * R::per_word, c.count, out_aligned, R::codec::encode(acc));
+      store_user<T, std::uint64_t, Whole>(c.output, u * R::per_word, c.count, out_aligned, red.encode(acc));
     }
   }
   return good;

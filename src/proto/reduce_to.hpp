@@ -138,7 +138,7 @@ XYL_FN bool packet_reduce_block(S& s, const Call& c, const R& red, const reduce_
     if (good && has_unit) {
 #pragma unroll
       for (int k = 0; k < R::accumulators; ++k) acc[k] = red.finish(acc[k]);
-      store_grained(c.output + u * 8, bytes - u * 8, out_grain, R::codec::encode(acc));
+      store_grained(c.output + u * 8, bytes - u * 8, out_grain, red.encode(acc));
     }
   }
   return good;

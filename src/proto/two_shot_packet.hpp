@@ -104,7 +104,7 @@ XYL_FN bool two_shot_packet_block(S& s, const Call& c, const R& red) {
     with_headers = false;
     if (good && has_data) {
       finish_word(c, red, u, acc);
-      sum = R::codec::encode(acc);
+      sum = red.encode(acc);
       const std::uint64_t to = c.map.packet_offset(c.map.slot(e), static_cast<unsigned>(c.rank), cut.share + x);
       if (good)
 #pragma unroll

@@ -171,7 +171,7 @@ XYL_FN void add_units(const R& red, const unit16* const (&units)[N], int peer, i
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       typename R::accumulator value[R::accumulators];
-      R::codec::decode(half_of(*units[i], half), value);
+      red.decode(half_of(*units[i], half), value);
       if (peer + i == 0)
 #pragma unroll
         for (int k = 0; k < R::accumulators; ++k) acc[half][k] = value[k];
@@ -187,7 +187,7 @@ XYL_FN void store_sum(const Call& c, const R& red, std::uint64_t u, bool aligned
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     finish_word(c, red, u * (2 * R::per_word) + static_cast<unsigned>(half * R::per_word), acc[half]);
-    set_half(sum, half, R::codec::encode(acc[half]));
+    set_half(sum, half, red.encode(acc[half]));
   }
   store_user<typename R::element, unit16, Whole>(c.output, u * (2 * R::per_word), c.count, aligned, sum);
 }

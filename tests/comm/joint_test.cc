@@ -44,6 +44,8 @@ struct any_operation {
   xylRedOp_t chosen;
   std::uint32_t divisor;
 
+  static void decode(std::uint64_t word, accumulator (&out)[per_word]) { codec::decode(word, out); }
+  static std::uint64_t encode(const accumulator (&in)[per_word]) { return codec::encode(in); }
   template <int Count>
   void accumulate(accumulator (&acc)[Count], const accumulator (&value)[Count]) const {
     for (int k = 0; k < Count; ++k) acc[k] = test::combine(chosen, acc[k], value[k]);
