@@ -48,11 +48,12 @@ kernel choose_fused_kernel(fused_form form, xylDataType_t type, const fused_work
 }
 
 kernel choose_rows_kernel(xylDataType_t type, fused_pattern pattern) {
-  const rows_kernels found = type == xylFloat16    ? rows_kernels_of<float16>()
-                             : type == xylBfloat16 ? rows_kernels_of<bfloat16>()
-                             : type == xylFloat32  ? rows_kernels_of<float>()
-                                                   : rows_kernels{};
-  return quantises(pattern) ? found.quantising : found.plain;
+  const auto of_type = [&]<class T>(T) {
+    return quantises(pattern) ? rows_kernel_of<T, true>() : rows_kernel_of<T, false>();
+  };
+  if (type == xylFloat16) return of_type(float16{});
+  if (type == xylBfloat16) return of_type(bfloat16{});
+  return type == xylFloat32 ? of_type(float{}) : kernel{};
 }
 
 std::span<const fused_kernel_entry> all_fused_kernels() {

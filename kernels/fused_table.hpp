@@ -25,11 +25,8 @@ template <fused_form Form, class T>
 fixed_kernels plain_fused_kernels();
 
 // Of the second step of a call in two.
-struct rows_kernels {
-  kernel plain, quantising;
-};
-template <class T>
-rows_kernels rows_kernels_of();
+template <class T, bool Quantises>
+kernel rows_kernel_of();
 
 // function is null for a type that has none.
 kernel choose_fused_kernel(fused_form form, xylDataType_t type, const fused_work& work, int ranks);

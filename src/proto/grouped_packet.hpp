@@ -203,7 +203,9 @@ XYL_FN bool grouped_two_shot_allreduce(S& s, const Call& c, const R& red) {
   using T = typename R::element;
   bool good = begin_early(s);
   if (good) {
-    if (is_whole<T, std::uint64_t>(c.input, c.count) && is_whole<T, std::uint64_t>(c.output, c.count)) [[likely]]
+    // As in packet_allreduce().
+    if (R::ranks != 0 && is_whole<T, std::uint64_t>(c.input, c.count) &&
+        is_whole<T, std::uint64_t>(c.output, c.count)) [[likely]]
       good = grouped_two_shot_block<true>(s, c, red);
     else
       good = grouped_two_shot_block<false>(s, c, red);

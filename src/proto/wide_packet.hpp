@@ -292,7 +292,8 @@ XYL_FN bool wide_packet_allreduce(S& s, const Call& c, const R& red) {
   using T = typename R::element;
   bool good = begin_early(s);
   if (good) {
-    if (is_whole<T, unit16>(c.input, c.count) && is_whole<T, unit16>(c.output, c.count)) [[likely]]
+    // As in packet_allreduce().
+    if (R::ranks != 0 && is_whole<T, unit16>(c.input, c.count) && is_whole<T, unit16>(c.output, c.count)) [[likely]]
       good = wide_allreduce_of<true>(s, c, red);
     else
       good = wide_allreduce_of<false>(s, c, red);
