@@ -15,7 +15,7 @@ namespace xyl {
 
 using rows_arguments = fused_arguments<argument_capacity(2)>;
 template <class T>
-using rows_space = fused_space<argument_capacity(2), pieces_of_row_lane(sizeof(T))>;
+using rows_space = fused_space<argument_capacity(2), pieces_of_row_lane(sizeof(T)), false, true>;
 
 template <class T, bool Quantises>
 __global__ void __launch_bounds__(most_lanes_of_rows, 1)

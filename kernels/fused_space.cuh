@@ -26,7 +26,8 @@ struct fused_state {
 
 // Flagged: nothing asks for the epoch before the lanes have met in join(). It is read where it is needed, from
 // shared memory, and the number of teams from constant memory: registers are short.
-template <int Capacity, int Pieces, bool Flagged = false>
+// Alone: each row is one block's, so that blocks have nothing to tell each other; fused_work::split is 1.
+template <int Capacity, int Pieces, bool Flagged = false, bool Alone = false>
 class fused_space : public cuda_space<Capacity> {
   using base = cuda_space<Capacity>;
 
@@ -35,7 +36,7 @@ class fused_space : public cuda_space<Capacity> {
 
   __device__ __forceinline__ fused_space(const fused_arguments<Capacity>& given, fused_state& state)
       : base(given), given_(given), state_(state) {
-    if (given_.work.is_clustered) {
+    if (!Alone && given_.work.is_clustered) {
       if (threadIdx.x == 0)
         for (std::uint64_t& m : state_.meeting) machine::init_meeting(&m);
       // No block writes to another's shared memory before that has begun.
@@ -76,9 +77,9 @@ class fused_space : public cuda_space<Capacity> {
 #pragma unroll
     for (int j = 0; j < J; ++j) group[j] = over_warp<Op>(leaf[j]);
     std::uint32_t value[4];
-    if (w.is_clustered) {
+    if (!Alone && w.is_clustered) {
       if (!in_cluster(w, t, pieces, good, group, value)) return false;
-    } else if (w.split > 1) {
+    } else if (!Alone && w.split > 1) {
       if (!by_lines(t, row, set, pieces, good, group, value)) return false;
     } else {
       std::uint32_t* const shared = state_.group[turn_++ % 2];
