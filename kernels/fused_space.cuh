@@ -177,11 +177,10 @@ class fused_space : public cuda_space<Capacity> {
       for_each_group<J>(t, [&](int j, unsigned g) {
         if (in_warp() == 0) base::put(line_of(g), group[j], e);
       });
-    const line* lines[4];
     std::uint64_t data[4] = {};
-#pragma unroll
-    for (unsigned i = 0; i < 4; ++i) lines[i] = has_group(pieces, i) ? line_of(in_warp() * 4 + i) : nullptr;
-    if (good) good = base::template get_all<4>(lines, e, data, waiting{c.rank, phase::team, 1});
+    const int groups = static_cast<int>((pieces + 31) / 32), count = groups - static_cast<int>(in_warp() * 4);
+    if (good)
+      good = base::template get_first<4>(line_of(in_warp() * 4), count, e, data, waiting{c.rank, phase::team, 1});
 #pragma unroll
     for (int i = 0; i < 4; ++i) value[i] = static_cast<std::uint32_t>(data[i]);
     return base::all(good);
