@@ -147,7 +147,7 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_DEBUG", {"VERBOSE", "1", "WARN "}},
       {"XYLEM_TIMEOUT", {"0", "0.009", "86401", "4k", "10s"}},
       {"XYLEM_TIMEOUT_WARNING", {"0.001", "86401", "never"}},
-      {"XYLEM_ALGO", {"tree", "one-shot", "0"}},
+      {"XYLEM_ALGO", {"tree", "one-shot", "0", "twoshotll128"}},
       {"XYLEM_GPU", {"0", "always"}},
       {"XYLEM_P2P", {"2", "never", "yes"}},
       {"XYLEM_COPY_ENGINE_BYTES", {"4KB", "-1", "1025G"}},
