@@ -17,8 +17,12 @@ using rows_arguments = fused_arguments<argument_capacity(2)>;
 template <class T>
 using rows_space = fused_space<argument_capacity(2), pieces_of_row_lane(sizeof(T)), false, true>;
 
+// Registers for twice as many rows at once, where that is enough.
 template <class T, bool Quantises>
-__global__ void __launch_bounds__(most_lanes_of_rows, 1)
+inline constexpr int blocks_of_rows = Quantises || sizeof(T) == 4 ? 1 : 2;
+
+template <class T, bool Quantises>
+__global__ void __launch_bounds__(most_lanes_of_rows, blocks_of_rows<T, Quantises>)
     fused_rows_kernel(const __grid_constant__ rows_arguments given) {
   using kind = fused_kind<cuda_codec<T>, cuda_quantiser, 2, false, Quantises>;
   __shared__ fused_state state;

@@ -33,6 +33,7 @@ class fused_space : public cuda_space<Capacity> {
 
  public:
   static constexpr int pieces_of_lane = Pieces;
+  static constexpr bool combines_alone = true;
 
   __device__ __forceinline__ fused_space(const fused_arguments<Capacity>& given, fused_state& state)
       : base(given), given_(given), state_(state) {
@@ -81,19 +82,21 @@ class fused_space : public cuda_space<Capacity> {
       if (!in_cluster(w, t, pieces, good, group, value)) return false;
     } else if (!Alone && w.split > 1) {
       if (!by_lines(t, row, set, pieces, good, group, value)) return false;
-    } else {
-      std::uint32_t* const shared = state_.group[turn_++ % 2];
-      for_each_group<J>(t, [&](int j, unsigned g) {
-        if (in_warp() == 0) shared[g] = group[j];
-      });
-      if (!base::all(good)) return false;
-      const uint4 four = reinterpret_cast<const uint4*>(shared)[in_warp()];
-      const std::uint32_t read[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-      for (unsigned i = 0; i < 4; ++i) value[i] = has_group(pieces, i) ? read[i] : 0;  // the rest was never written
+    } else if (!in_block(t, pieces, good, group, value)) {
+      return false;
     }
-    out = over_warp<Op>(Op::combine(Op::combine(value[0], value[1]), Op::combine(value[2], value[3])));
+    out = over_groups<Op>(value);
     return true;
+  }
+  // The same where a block has the whole row and nobody gives up.
+  template <class Op, int J>
+  __device__ __forceinline__ std::uint32_t row_combine_alone(const row_team& t, unsigned pieces,
+                                                             const std::uint32_t (&leaf)[J]) {
+    std::uint32_t group[J], value[4];
+#pragma unroll
+    for (int j = 0; j < J; ++j) group[j] = over_warp<Op>(leaf[j]);
+    (void)in_block(t, pieces, true, group, value);
+    return over_groups<Op>(value);
   }
 
   template <int J>
@@ -120,6 +123,26 @@ class fused_space : public cuda_space<Capacity> {
     for (int distance = 1; distance < 32; distance *= 2)
       value = Op::combine(value, __shfl_xor_sync(~0u, value, distance));
     return value;
+  }
+
+  template <class Op>
+  static __device__ __forceinline__ std::uint32_t over_groups(const std::uint32_t (&value)[4]) {
+    return over_warp<Op>(Op::combine(Op::combine(value[0], value[1]), Op::combine(value[2], value[3])));
+  }
+
+  template <int J>
+  __device__ __forceinline__ bool in_block(const row_team& t, unsigned pieces, bool good,
+                                           const std::uint32_t (&group)[J], std::uint32_t (&value)[4]) {
+    std::uint32_t* const shared = state_.group[turn_++ % 2];
+    for_each_group<J>(t, [&](int j, unsigned g) {
+      if (in_warp() == 0) shared[g] = group[j];
+    });
+    if (!base::all(good)) return false;
+    const uint4 four = reinterpret_cast<const uint4*>(shared)[in_warp()];
+    const std::uint32_t read[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) value[i] = has_group(pieces, i) ? read[i] : 0;  // the rest was never written
+    return true;
   }
 
   // f(j, g) for the groups of this warp, on all its lanes.

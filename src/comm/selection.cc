@@ -84,7 +84,8 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
     s.device = thresholds(64 << 10, 512 << 10, 0, 8 << 20);
     per_block(1 << 10, 4 << 10, 4 << 10);
   } else {
-    s.device = thresholds(32 << 10, 256 << 10, 0, 8 << 20);
+    // Packets / two-shot packets / two-shot: 64K 5.2 / 5.3 / 8.7 us, 128K 9.4 / 7.3 / 8.8, 256K 19 / 10.9 / 9.3.
+    s.device = thresholds(64 << 10, 192 << 10, 0, 8 << 20);
     per_block(1 << 10, 2 << 10, 4 << 10);
   }
   // Whoever sets a threshold chooses between the one-shot forms and two-shot.
@@ -112,7 +113,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   // as fast as the bare allreduce, which the forms in one step are only while a block or two have each row. Between
   // two ranks one-shot is faster than either (32 rows 6.6 us, in two steps 8.6) while each row has a block.
   s.fused_packet_bytes = ranks <= 2 ? 240 << 10 : ranks <= 4 ? 128 << 10 : 40 << 10;
-  s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 8 << 20 : ranks <= 4 ? 128 << 10 : 160 << 10);
+  s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 8 << 20 : ranks <= 4 ? 96 << 10 : 256 << 10);
   // Registered inputs, between two ranks of one GPU, pushed / pulled in one shot: 64 rows 7.1 / 7.6 us, 128 10.0 /
   // 9.8, 256 17.3 / 14.5.
   s.fused_pull_bytes = 1536 << 10;

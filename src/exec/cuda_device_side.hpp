@@ -80,6 +80,9 @@ class cuda_device_side final : public device_side {
               xylStream_t stream) override;
   result run_transfers(std::span<const transfer> all, unsigned blocks, const call_record& record,
                        xylStream_t stream) override;
+  result swap(const device_swap& how, const void* input, void* output, std::uint64_t count,
+              const call_record& record, xylStream_t stream) override;
+  bool can_swap(xylDataType_t type, bool sums) const override;
   result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) override;
   // In device_trial_cuda.cc.
   result prepare_trials() override;

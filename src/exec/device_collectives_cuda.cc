@@ -7,6 +7,7 @@
 #include "exec/dispatch.hpp"
 #include "kernels/collective_arguments.hpp"
 #include "kernels/collective_table.hpp"
+#include "proto/exchange_packet.hpp"
 #include "proto/partition.hpp"
 #include "proto/turn.hpp"
 
@@ -47,7 +48,8 @@ result cuda_device_side::reduce(const device_reduce& how, const void* send, void
     describe(arguments, send, recv, k.count_of(count, facts_of(type)->bytes), record);
     arguments.units_of_block = each;
     arguments.target = how.target;
-    return launch(k, how.blocks, shape_of(k, each, map_.ranks), arguments, stream);
+    return launch(k, how.blocks, shape_of(k, each, map_.ranks), arguments, stream,
+                  how.form == reduce_form::packet ? sync_.packet_overlap : sync_.flag_overlap);
   };
   XYL_TRY(with_capacity(k, with));
   return order_.after(stream);
@@ -59,7 +61,8 @@ result cuda_device_side::move(const device_move& how, const void* send, void* re
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
-  const kernel k = choose_move_kernel(how.form, static_cast<int>(peers_.size()));
+  const kernel k =
+      choose_move_kernel(how.form, static_cast<int>(peers_.size()), moves_whole_units(send, recv, how.what));
   std::uint64_t units = units_of(how.what.bytes, how.form == move_form::packet ? 8 : 16);
   if (how.form == move_form::spread) units = units_of(units, peers_.size() - 1);
   move_arguments arguments;
@@ -67,7 +70,8 @@ result cuda_device_side::move(const device_move& how, const void* send, void* re
   arguments.units_of_block = units_of_each(units, how.blocks);
   arguments.how = how.what;
   arguments.pull = how.form == move_form::pull;
-  XYL_TRY(launch(k, how.blocks, shape_of(k, arguments.units_of_block, map_.ranks), arguments, stream));
+  XYL_TRY(launch(k, how.blocks, shape_of(k, arguments.units_of_block, map_.ranks), arguments, stream,
+                 how.form == move_form::packet ? sync_.packet_overlap : sync_.flag_overlap));
   return order_.after(stream);
 }
 
@@ -90,6 +94,30 @@ result cuda_device_side::run_transfers(std::span<const transfer> all, unsigned b
   }
   const kernel k = movement_kernels().transfer;
   XYL_TRY(launch(k, blocks, shape_of(k, units, map_.ranks), arguments, stream));
+  return order_.after(stream);
+}
+
+bool cuda_device_side::can_swap(xylDataType_t type, bool sums) const {
+  return peers_.size() == 2 && (!sums || choose_swap_sum_kernel(type).function != nullptr);
+}
+
+result cuda_device_side::swap(const device_swap& how, const void* input, void* output, std::uint64_t count,
+                              const call_record& record, xylStream_t stream) {
+  const auto type = static_cast<xylDataType_t>(record.type);
+  if (!can_swap(type, how.sums))
+    return error(xylInternalError, "messages of %zu ranks are not swapped", peers_.size());
+  const transfer& out = how.both.out;
+  XYL_TRY(check_blocks(out.blocks));
+  const device_scope scope(device_);
+  XYL_TRY(scope.status());
+  XYL_TRY(order_.before(stream));
+  swap_arguments arguments;
+  describe(arguments, input, output, count, record);
+  arguments.both = how.both;
+  arguments.own = static_cast<const std::byte*>(how.own);
+  arguments.own_to = static_cast<std::byte*>(how.own_to);
+  const kernel k = how.sums ? choose_swap_sum_kernel(type) : choose_swap_kernel();
+  XYL_TRY(launch(k, out.blocks, shape_of(k, out.slot_bytes / 16, map_.ranks), arguments, stream));
   return order_.after(stream);
 }
 

@@ -7,11 +7,10 @@
 //            whatever wrote its input, in earlier launches, is done. Every block hears all of them itself, so that
 //            nothing else is needed before a peer's memory is touched.
 //   work     each element of a buffer is written by one rank, which alone reads what it overwrites.
-//   depart   when a launch's last block has done its work, it tells all peers, and waits for the same of them: this
-//            rank's input may then be changed, and its output is complete. One flag for a rank, not for a block:
-//            where an order at system scope is dear, it is paid once.
-//
-// Where blocks wait for no peer's block of their own index, ranks may use different grids; but for its first block.
+//   depart   a block that has done its work tells the peers' blocks of its index, and waits for the same of them:
+//            when all blocks have, this rank's input may be changed, and its output is complete. Grids are equal on
+//            all ranks. (A launch's last block could speak for the rank, but it would have to be found out first,
+//            one step after the other: XXX us more.)
 #pragma once
 
 #include "proto/exchange.hpp"
@@ -40,21 +39,12 @@ XYL_FN bool arrive_to_pull(S& s, const Call& c) {
   return good;
 }
 
-// Only for blocks that have arrived, and have done their work.
+// Only for blocks that have arrived, and have done their work: which is the same part of all buffers for the blocks
+// of one index.
 template <class S, class Call>
 XYL_FN bool depart_from_pull(S& s, const Call& c) {
-  // What other blocks have read and written comes before the flags: they order for them (see last_out).
-  if (!last_out(s)) return true;
-  const auto at_peer = [&](int source) {
-    return c.map.flag_offset(flag_family::pulled, static_cast<unsigned>(source), 0);
-  };
-  const int lane = static_cast<int>(s.lane()), lanes = static_cast<int>(s.lanes());
-  for (int p = lane; p < c.ranks; p += lanes)
-    if (p != c.rank) s.post(at<flag>(c, p, at_peer(c.rank)), s.epoch());
-  bool good = true;
-  for (int p = lane; p < c.ranks && good; p += lanes)
-    if (p != c.rank) good = s.await(at<const flag>(c, c.rank, at_peer(p)), s.epoch(), waiting{p, phase::pulled});
-  return s.all(good);
+  post_all(s, c, flag_family::pulled);
+  return s.all(await_all(s, c, flag_family::pulled, phase::pulled));
 }
 
 // Reduces units of all ranks' inputs, rank p's at input(p), in rank order. The result goes to so many outputs, this

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "proto/exchange_packet.hpp"
-#include "proto/long_transfer.hpp"
+#include "proto/long_swap.hpp"
 #include "proto/one_way.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/single_copy.hpp"
@@ -25,11 +25,12 @@ enum class form {
   direct_reduce,
   two_phase,
   shift,
-  long_shift  // a shift through bulk data
+  long_shift,  // a shift through bulk data
+  swap         // of two ranks, through bulk data
 };
 inline constexpr const char* form_names[] = {"packet",      "direct",  "pull",          "spread",
                                              "single_copy", "one_way", "packet_reduce", "direct_reduce",
-                                             "two_phase",   "shift",   "long_shift"};
+                                             "two_phase",   "shift",   "long_shift",    "swap"};
 
 struct collective_plan {
   form how = form::direct;
@@ -65,6 +66,8 @@ inline bool does(form how, collective what) {
       return what == collective::reduce || what == collective::reduce_scatter;
     case form::two_phase:
       return what == collective::reduce;
+    case form::swap:
+      return what == collective::all_gather || what == collective::all_to_all || what == collective::reduce_scatter;
     case form::shift:
     case form::long_shift:
       return what == collective::send;
@@ -80,7 +83,7 @@ inline std::uint64_t largest_piece(form how, const layout& map, std::uint64_t el
   if (how == form::one_way) bytes = map.one_way_capacity();
   if (how == form::spread) bytes = map.bulk_stride * (map.ranks - 1);
   if (how == form::two_phase) bytes = map.bulk_stride / 32 * 16 * map.ranks;
-  if (how == form::shift || how == form::long_shift) bytes = 9 * map.pair_chunk + 5;
+  if (how == form::shift || how == form::long_shift || how == form::swap) bytes = 9 * map.pair_chunk + 5;
   return bytes / element_bytes;
 }
 
@@ -242,6 +245,7 @@ class collective_machine {
     Space s(rank(r), block, plan.blocks, lane,
             mix64(plan_.seed + ((i * 8 + static_cast<unsigned>(r)) * 8 + block) * 8 + lane));
     if (plan.how == form::shift || plan.how == form::long_shift) return run_shift(s, c, plan, piece, block);
+    if (plan.how == form::swap) return run_swap(s, c, plan, piece, block);
     if (plan.how >= form::packet_reduce || plan.what == collective::reduce) return run_reduce(s, c, plan, piece);
     movement m;
     m.bytes = piece;
@@ -253,6 +257,7 @@ class collective_machine {
     if (plan.what == collective::gather) m.to = plan.root;
     switch (plan.how) {
       case form::packet:
+        if (!moves_whole_units(c.input, c.output, m)) return packet_exchange(s, c, m);
         if (plan_.ranks == 2) return packet_exchange<2>(s, c, m);
         if (plan_.ranks == 8) return packet_exchange<8>(s, c, m);
         return packet_exchange(s, c, m);
@@ -299,6 +304,33 @@ class collective_machine {
       };
       return block < half ? run(out, block) : block >= 2 * half || run(in, block - half);
     }
+  }
+
+  bool run_swap(Space& s, Call& c, const collective_plan& plan, std::uint64_t bytes, unsigned block) {
+    const auto of = [bytes](int rank) { return bytes * static_cast<unsigned>(rank); };
+    const bool is_for_each = plan.what != collective::all_gather, sums = plan.what == collective::reduce_scatter;
+    swapped both;
+    transfer& out = both.out;
+    out.peer = 1 - c.rank;
+    out.sends = true;
+    out.from = c.input + (is_for_each ? of(out.peer) : 0);
+    out.bytes = bytes;
+    out.fingerprint = c.fingerprint;
+    out.blocks = static_cast<std::uint16_t>(plan.blocks);
+    out.slot_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(map_.long_slot_room(plan.blocks), 256));
+    both.in = out;
+    both.in.sends = false;
+    both.in.to = c.output + (sums ? 0 : of(out.peer));
+    const std::byte* const own = c.input + (is_for_each ? of(c.rank) : 0);
+    if (!sums) return swap_messages(s, c, both, own, c.output + of(c.rank), block);
+    bool good = false;
+    c.input = own;
+    with_kind(plan.kind, [&]<class Kind>(Kind) {
+      reduction<portable_codec<typename Kind::element>, typename Kind::combining> red;
+      if (Kind::average) red.divisor = static_cast<unsigned>(c.ranks);
+      good = swap_and_reduce(s, c, red, both, block);
+    });
+    return good;
   }
 
   bool run_reduce(Space& s, Call& c, const collective_plan& plan, std::uint64_t piece) {

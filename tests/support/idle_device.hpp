@@ -56,6 +56,10 @@ class idle_device : public device_side {
   }
   void close_memory(void*) override {}
   result run_transfers(std::span<const transfer>, unsigned, const call_record&, xylStream_t) override { return {}; }
+  result swap(const device_swap&, const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
+    return {};
+  }
+  bool can_swap(xylDataType_t, bool) const override { return true; }
   result scale(const device_scale&, const void*, xylStream_t, const void*&) override { return {}; }
   result copy(void*, const void*, std::size_t, xylStream_t) override { return {}; }
   result join(xylStream_t, xylStream_t) override { return {}; }
