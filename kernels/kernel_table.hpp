@@ -2,7 +2,7 @@
 //
 // Which kernels exist, by type and algorithm, as handles for the CUDA runtime. Compiles with any compiler. The
 // functions packet_kernels, wide_packet_kernels and flagged_kernels are instantiated in kernels/*.cu, one file for
-// each type and family.
+// each family and type, but one for all types that share kernels (proto/stand_in.hpp).
 #pragma once
 
 #include <array>

@@ -2,3 +2,4 @@
 #include "kernels/flagged.cuh"
 
 template xyl::flagged_families xyl::flagged_kernels<xyl::float8>();
+template xyl::flagged_families xyl::flagged_kernels<xyl::packed>();
