@@ -77,7 +77,7 @@ kernel fused_handle_of() {
 
 template <fused_form Form, class T, int Ranks, bool Quantises>
 kernel fused_handle_if_built() {
-  if constexpr (has_fused_kernel_for(Form, Ranks))
+  if constexpr (has_fused_kernel_for(Form, Ranks, Quantises))
     return fused_handle_of<Form, T, Ranks, Quantises>();
   else
     return {};

@@ -41,8 +41,9 @@ kernel choose_fused_kernel(fused_form form, xylDataType_t type, const fused_work
     if (e.type != type) continue;
     const fused_family& family = e.family[static_cast<std::size_t>(form)];
     const int fixed = ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : -1;
-    if (fixed < 0 || work.experts != 0 || !family.fixed[fixed].function) return family.any;
-    return quantises(work.pattern) || !family.plain[fixed].function ? family.fixed[fixed] : family.plain[fixed];
+    if (fixed < 0 || work.experts != 0) return family.any;
+    if (!quantises(work.pattern) && family.plain[fixed].function) return family.plain[fixed];
+    return family.fixed[fixed].function ? family.fixed[fixed] : family.any;
   }
   return {};
 }

@@ -183,7 +183,7 @@ class fused_device {
   bool spread_by_hand(const wished_shape& wish, unsigned element_bytes, const fused_limits& limits, fused_work& w,
                       fused_shape& shape) const {
     const unsigned piece = (uses_packets(wish.form) ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
-    const int fixed = ranks_of_fused_kernel(wish.form, r_.ranks(), element_bytes, w.experts != 0);
+    const int fixed = ranks_of_fused_kernel(wish.form, r_.ranks(), element_bytes, w);
     const unsigned most_lanes = most_fused_lanes(wish.form, fixed);
     w.spread(piece, wish.split);
     w.is_clustered = w.split > 1 && w.pattern != fused_pattern::all_reduce && limits.has_clusters();
