@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The two kinds of reduction that kernels are built for: any operation for any number of ranks, chosen at run time,
-// as is the type where it stands for several; and the sum for a constant number of ranks, whose loops unroll. The whole
-// table of types, operations and rank counts would be hundreds of megabytes.
+// as is the type where it stands for several; and the sum for a constant number of ranks, whose loops unroll. The
+// whole table of types, operations and rank counts would be hundreds of megabytes.
 #pragma once
 
 #include "kernels/codec_cuda.cuh"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The reduction of integers and of fp64 numbers whose type, too, is chosen at run time: the same values as those of
-// reduction.hpp. These are the types that are seldom asked for, and one kernel that serves all of them is as much to
-// compile and to ship as one for each. What it sees are words of 8 bytes, in which elements lie side by side, and to
-// the protocols its elements are bytes: counts of its calls are counts of bytes.
+// The reduction of integers and of fp64 numbers whose type, too, is chosen at run time: the same values as those
+// of reduction.hpp. These are types that are seldom asked for, and one kernel that serves all of them is little more
+// to compile and to ship than one of them. What it sees are words of 8 bytes, in which elements lie side by side, and
+// to the protocols its elements are bytes: counts of its calls are counts of bytes.
 //
 // Integers are combined in all places of a word at once, where a carry must not leave its place; so the upper bit
-// of each is seen to on its own. Of two integers the smaller, signed or not, is the unsigned larger one of both with
-// some bits flipped: the sign bits, and all bits for the smaller. In the same way `and` is `or`.
+// of each is seen to on its own. Of two integers the smaller, signed or not, is the unsigned larger one of both
+// with some bits flipped: the sign bits, and all bits for the smaller. In the same way `and` is `or`.
 #pragma once
 
 #include "proto/reduction.hpp"

@@ -58,8 +58,8 @@ struct portable_quantiser {
   // it.
   static XYL_FN std::uint32_t e2m1(float x) {
     const std::uint32_t magnitude = magnitude_bits(x), sign = float_bits(x) >> 31 << 3;
-    // As small_float::encode(), for 1 bit of mantissa: below 1 the fp32 adder rounds to halves, else half of the last
-    // place is added.
+    // As small_float::encode(), for 1 bit of mantissa: below 1 the fp32 adder rounds to halves, else half of the
+    // last place is added.
     const std::uint32_t tiny = float_bits(bits_float(magnitude) + 0x1p22f) - float_bits(0x1p22f);
     const std::uint32_t odd = magnitude >> 22 & 1;
     const std::uint32_t rounded = (magnitude - (126u << 23) + ((1u << 21) - 1) + odd) >> 22;

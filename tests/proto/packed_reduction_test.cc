@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Integers and fp64 numbers side by side in words: every operation, chosen with the type at run time, has the values
-// of the one chosen by type, in every place of a word and whatever its neighbours are.
+// Integers and fp64 numbers side by side in words: every operation, chosen with the type at run time, has the
+// values of the one chosen by type, in every place of a word and whatever its neighbours are.
 #include "proto/packed_reduction.hpp"
 
 #include <gtest/gtest.h>
