@@ -155,7 +155,6 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
           good = one_shot_allreduce(*space_, c, ranged);
           break;
         case algorithm::two_shot:
-        case algorithm::two_shot_wide:
           good = two_shot_allreduce(*space_, c, ranged);
           break;
         case algorithm::ring:
