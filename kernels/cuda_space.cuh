@@ -59,13 +59,13 @@ class cuda_space {
     word_ = machine::load_turn(&own().call.turn);
     poisoned_ = machine::load_relaxed(&own().poisoned.word);
     epoch_ = turn::epoch(word_);
-    if (threadIdx.x == 0) state_of_block = {0, 0, 0, &given_, epoch_, &own().call.turn};
+    if (threadIdx.x == 0) state_of_block = {0, 0, &given_, epoch_, &own().call.turn};
   }
 
   // Neither: launches of pairs do not take turns. The turn word stands still while no collective runs beside this.
   __device__ __forceinline__ bool begin_pair() {
     epoch_ = poison::epoch_of_pairs(turn::epoch(machine::load_turn(&own().call.turn)));
-    if (threadIdx.x == 0) state_of_block = {0, 0, 0, &given_, epoch_, &own().call.turn};
+    if (threadIdx.x == 0) state_of_block = {0, 0, &given_, epoch_, &own().call.turn};
     return __syncthreads_or(machine::load_relaxed(&own().poisoned.word) != 0) == 0;
   }
 
@@ -176,17 +176,6 @@ class cuda_space {
     for (int i = 0; i < N; ++i)
       if (lines[i] != nullptr) (void)machine::load_acquire(&lines[i]->word[1]);
     return true;
-  }
-
-  // A count of this device alone: release and acquire at its scope join what all blocks of the launch have read and
-  // written to the one that goes on, and what that one then releases at system scope releases all of it.
-  __device__ __forceinline__ bool last_out() {
-    __syncthreads();
-    if (gridDim.x == 1) return true;
-    if (threadIdx.x == 0)
-      state_of_block.is_last = machine::count_in(&control().call.arrived, gridDim.x - 1) == gridDim.x - 1;
-    __syncthreads();
-    return state_of_block.is_last != 0;
   }
 
   __device__ __forceinline__ void refuse(waiting w, std::uint64_t wanted, std::uint64_t seen) {

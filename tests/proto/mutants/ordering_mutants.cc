@@ -205,14 +205,13 @@ bool applies(std::string_view fault, std::string_view how) {
     // In the gathered form flags of every block say what the others are told at the end.
     const bool is_staged = how == pull_names[static_cast<int>(pull_way::staged)];
     const bool departs = how != pull_names[static_cast<int>(pull_way::gathered)] && !is_staged;
-    if (fault == "relaxed_last_out" || fault == "not_taken") return departs;
+    if (fault == "not_taken") return departs;
     // The flags of a staged call, which all calls here are, say what headers would; so do those of a root.
     const bool has_root = how == pull_names[static_cast<int>(pull_way::broadcast)];
     if ((is_staged || has_root) && fault == "no_departure") return false;
     return fault != "no_credit" && (is_staged || fault != "early_reuse");
   }
   if (has_lines) return fault == "none" || fault == "no_departure" || fault == "early_reuse";
-  if (fault == "relaxed_last_out") return false;
   if (how == copied_name) return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await";
   // One-way calls are as those of pairs.
   const bool is_pair = how == form_names[static_cast<int>(form::shift)] ||
@@ -241,7 +240,6 @@ int run_fault(std::string_view fault, How how, std::uint64_t seed) {
     if (fault == "line_in_pieces") return run<line_in_pieces>(how, seed);
   if constexpr (std::is_same_v<How, pull_way> || std::is_same_v<How, fused_form>) {
     if (fault == "not_taken") return run<not_taken>(how, seed);
-    if (fault == "relaxed_last_out") return run<relaxed_last_out>(how, seed);
   }
   if constexpr (std::is_same_v<How, form>) {
     if (fault == "no_credit") return run<no_credit>(how, seed);
