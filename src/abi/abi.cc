@@ -11,6 +11,7 @@
 #include <string>
 
 #include "abi/grouped.hpp"
+#include "base/enumeration.hpp"
 
 using xyl::communicator;
 
@@ -176,7 +177,7 @@ xylResult_t xylRedOpCreatePreMulSum(xylRedOp_t* op, void* scalar, xylDataType_t 
     if (op == nullptr || scalar == nullptr)
       return xyl::error(xylInvalidArgument, "xylRedOpCreatePreMulSum: %s is NULL", op == nullptr ? "op" : "scalar");
     int made = 0;
-    XYL_TRY(c.create_operation(scalar, static_cast<int>(type), static_cast<int>(residence), made));
+    XYL_TRY(c.create_operation(scalar, xyl::number_of(type), xyl::number_of(residence), made));
     *op = static_cast<xylRedOp_t>(made);
     return {};
   });

@@ -35,20 +35,20 @@ inline result run_request(communicator& c, const request& r) {
 }
 
 inline void record_request(xylComm_t comm, const char* function, const communicator& c, const request& r) {
-  group::record_call(
-      &c, r, c.works_on_device(r),
-      {[=](const request& one) {
-         return run_recorded(comm, function, [&](communicator& now) { return run_request(now, one); });
-       },
-       [=](std::span<const request> all) {
-         return run_recorded(comm, function, [&](communicator& now) { return now.transfer_group(all); });
-       },
-       [=](bool before, std::span<const xylStream_t> named, xylStream_t& own) {
-         return run_recorded(comm, function,
-                             [&](communicator& now) { return now.lend_stream(before, named, own); });
-       },
-       [=](communicator*& now) { return find_communicator(comm, function, now); },
-       [=](const result& failure) { remember_error(comm, failure.text()); }});
+  group::record_call(&c, r, c.works_on_device(r), [comm, function]() -> group::hooks {
+    return {[=](const request& one) {
+              return run_recorded(comm, function, [&](communicator& now) { return run_request(now, one); });
+            },
+            [=](std::span<const request> all) {
+              return run_recorded(comm, function, [&](communicator& now) { return now.transfer_group(all); });
+            },
+            [=](bool before, std::span<const xylStream_t> named, xylStream_t& own) {
+              return run_recorded(comm, function,
+                                  [&](communicator& now) { return now.lend_stream(before, named, own); });
+            },
+            [=](communicator*& now) { return find_communicator(comm, function, now); },
+            [=](const result& failure) { remember_error(comm, failure.text()); }};
+  });
 }
 
 // A call that communicates. In a group it is checked now and run later.
@@ -61,6 +61,10 @@ inline xylResult_t grouped_request(xylComm_t comm, const char* function, const r
     // In a group a rank may send to itself: as if by nobody in particular.
     if (r.what != collective::barrier)
       XYL_TRY(check_arguments(r, is_transfer(r.what) ? -1 : c->rank(), c->ranks()));
+    if (is_transfer(r.what)) {
+      record_request(comm, function, *c, r);
+      return {};
+    }
     request kept = r;
     XYL_TRY(c->keep_operation(kept));
     record_request(comm, function, *c, kept);

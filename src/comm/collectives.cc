@@ -63,13 +63,17 @@ result communicator::keep_operation(request& r) {
 }
 
 // Records are often like the one before, and mixing them takes a while.
-void communicator::begin_host_call(const call_record& record) {
-  host_call_.record = record;
+std::uint64_t communicator::fingerprint_of(const call_record& record) {
   if (std::memcmp(&record, &fingerprinted_, sizeof record) != 0) {
     fingerprinted_ = record;
     fingerprint_ = fingerprint(record);
   }
-  host_call_.fingerprint = fingerprint_ ^ one_way_history_;
+  return fingerprint_;
+}
+
+void communicator::begin_host_call(const call_record& record) {
+  host_call_.record = record;
+  host_call_.fingerprint = fingerprint_of(record) ^ one_way_history_;
 }
 
 bool communicator::goes_one_way(collective what, std::uint64_t bytes) const {
@@ -155,7 +159,6 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
           good = one_shot_allreduce(*space_, c, ranged);
           break;
         case algorithm::two_shot:
-        case algorithm::two_shot_wide:
           good = two_shot_allreduce(*space_, c, ranged);
           break;
         case algorithm::ring:
@@ -257,8 +260,8 @@ result communicator::move_host_directly(const request& r, movement m) {
   return {};
 }
 
-transfer communicator::host_transfer_of(const request& r, const call_record& record) const {
-  transfer t = transfer_of(r, record);
+transfer communicator::host_transfer_of(const request& r, const call_record& record) {
+  transfer t = transfer_of(r, fingerprint_of(common_to_both(record)));
   t.offered = t.bytes >= selection_.pair_single_copy_bytes;
   return t;
 }
@@ -270,14 +273,15 @@ result communicator::transfer_host(std::span<const request> all) {
     if (!run_transfer(*space_, host_call_, host_transfer_of(r, host_call_.record), 0)) return leave_host_call();
     return {};
   }
-  std::vector<host_transfer> transfers;
-  transfers.reserve(all.size());
-  for (const request& r : all) {
-    host_transfer& t = transfers.emplace_back();
-    t.record = record_of(r, 0, false);
-    t.what = host_transfer_of(r, t.record);
-  }
-  if (!run_host_transfers(*space_, *waits_, host_call_, transfers, host_call_.record)) return leave_host_call();
+  transfers_.clear();
+  for (const bool sends : {true, false})
+    for (const request& r : all) {
+      if ((r.what == collective::send) != sends) continue;
+      host_transfer& t = transfers_.emplace_back();
+      t.record = record_of(r, 0, false);
+      t.what = host_transfer_of(r, t.record);
+    }
+  if (!running_.run(*space_, *waits_, host_call_, transfers_, host_call_.record)) return leave_host_call();
   return {};
 }
 

@@ -22,13 +22,14 @@ constexpr std::uint64_t pull_bytes = 64 << 10;
 
 // The largest piece that packets are best for, measured in graphs, packets / one flag a block, in us. Two ranks,
 // one GPU each: 128K 4.0 / 5.5, 512K 7.0 / 6.7, broadcast 256K 4.1 / 5.2, 1M 11.6 / 7.5. Four ranks of one GPU:
-// 64K 6.6 / 8.8, 256K 9.9 / 10, broadcast 64K 5.7 / 6.6, 256K 7.9 / 7.4. Eight: alltoall 32K 13.8 / 13.9, 128K 36 /
-// 17, allgather 8K 9.7 / 11.5, 32K 13.4 / 12, broadcast 4K 8.3 / 8.2, 16K 11 / 8.5.
+// allgather 128K 4.3 / 5.4, 256K 6.6 / 5.7, alltoall 5.0 / 6.6, 7.7 / 7.1, broadcast 128K 3.7 / 3.8, 256K 4.3 / 4.2.
+// Eight: allgather 64K 6.5 / 8.0, 128K 12.2 / 8.5, alltoall 8.2 / 10.8, 22 / 12.8, broadcast 32K 4.6 / 4.7, 64K
+// 5.2 / 4.7.
 constexpr std::uint64_t most_packet_bytes(int ranks, collective what) {
   if (ranks <= 2) return 320 << 10;
-  const bool is_for_all = what == collective::broadcast, is_of_all = what == collective::all_gather;
-  if (ranks <= 4) return is_for_all ? 96 << 10 : 160 << 10;
-  return is_for_all ? 4 << 10 : is_of_all ? 16 << 10 : 32 << 10;
+  const bool is_for_all = what == collective::broadcast;
+  if (ranks <= 4) return is_for_all ? 128 << 10 : 160 << 10;
+  return is_for_all ? 32 << 10 : 64 << 10;
 }
 
 // Elements of whole units in so many bytes, at least one unit.
@@ -231,7 +232,7 @@ result communicator::transfer_device(std::span<const request> all) {
     for (; end < order.size() && order[end].round == order[i].round && order[end].distance == order[i].distance;
          ++end) {
       const request& r = *order[end].what;
-      transfer t = transfer_of(r, record_of(r, 0, true));
+      transfer t = transfer_of(r, fingerprint(common_to_both(record_of(r, 0, true))));
       const transfer_shape shape = shape_of_transfer(t.bytes, device_->map(), selection_.max_blocks);
       t.blocks = shape.blocks;
       t.slot_bytes = shape.slot_bytes;

@@ -27,6 +27,7 @@
 #include "exec/device_side.hpp"
 #include "exec/host_packet.hpp"
 #include "exec/host_row.hpp"
+#include "exec/host_transfer.hpp"
 #include "peer/peer_group.hpp"
 #include "peer/reading_proof.hpp"
 #include "proto/fused_work.hpp"
@@ -143,6 +144,7 @@ class communicator {
 
   void begin_host_call(const request& r, int operation) { begin_host_call(record_of(r, operation, false)); }
   void begin_host_call(const call_record& record);
+  std::uint64_t fingerprint_of(const call_record& record);
   // Allreduces that travel beside their headers, and are often like the one before.
   result all_reduce_inline(const request& r);
   bool goes_one_way(collective what, std::uint64_t bytes) const;
@@ -169,7 +171,7 @@ class communicator {
   result broadcast_as_message(const request& r, std::uint64_t bytes, const call_record& record);
   result swap_messages(const request& r, std::uint64_t bytes, const call_record& record);
   result transfer_host(std::span<const request> all);
-  transfer host_transfer_of(const request& r, const call_record& record) const;
+  transfer host_transfer_of(const request& r, const call_record& record);
   result copy_to_self(const std::vector<request>& sends, const std::vector<request>& receives);
   result transfer_on_streams(std::vector<request> all);
   result transfer_device(std::span<const request> all);
@@ -224,6 +226,8 @@ class communicator {
   const host_reductions* reductions_ = nullptr;
   const host_rows* rows_ = nullptr;
   pull_call<host_capacity> host_call_;
+  std::vector<host_transfer> transfers_;  // of the group that is running,
+  host_transfers running_;                // as far as they have come
   struct {
     packet_function run = nullptr;  // null: there was none
     call_record record;

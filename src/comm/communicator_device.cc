@@ -73,7 +73,7 @@ unsigned co_resident_pull(const std::vector<device_handle>& all, const std::vect
 // The same for the fused kernels, by form. Rows need whole clusters of blocks, which the division keeps.
 fused_limits co_resident_fused(const std::vector<device_handle>& all, const std::vector<int>& sharing) {
   fused_limits limits;
-  for (std::size_t form = 0; form < fused_forms; ++form) {
+  for (std::size_t form = 0; form < device_fused_forms; ++form) {
     std::vector<device_handle> as_if = all;
     for (device_handle& h : as_if) h.max_blocks = h.max_fused_blocks[form];
     limits.blocks[form] = co_resident_blocks(as_if, sharing);

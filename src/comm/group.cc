@@ -26,14 +26,33 @@ struct calls_of_rank {
   hooks how;
 };
 
+// Small groups leave their memory to the thread's next one: a send and a receive took longer to write down than to
+// do while that took memory from the heap and gave it back.
+constexpr std::size_t most_kept = 64;
+
 struct recording {
-  int depth = 0;
   std::vector<makings_from> makings;
   std::vector<calls_of_rank> ranks;
+  std::vector<request> room;  // empty; for transfers
   xylResult_t code = xylSuccess;
   std::string text;
 };
-thread_local recording mine;
+
+// What needs neither a constructor nor a destructor is looked at without asking whether they have run.
+thread_local constinit int depth = 0;
+thread_local constinit recording* kept = nullptr;
+
+// Of this thread, whose end destroys it.
+recording& mine() {
+  if (kept != nullptr) [[likely]]
+    return *kept;
+  struct owner : recording {
+    ~owner() { kept = nullptr; }
+  };
+  static thread_local owner owned;
+  kept = &owned;
+  return owned;
+}
 
 // Each list in its order up to its first failure, the lists at the same time. One failure, of the first list that
 // has one; else xylInProgress if anything said so.
@@ -148,46 +167,60 @@ result run_calls(std::vector<calls_of_rank>& ranks) {
   return called.ok() ? std::move(returned) : std::move(called);
 }
 
-}  // namespace
-
-bool is_open() { return mine.depth > 0; }
-
-void start() { ++mine.depth; }
-
-void record_making(const void* from, step make) {
-  for (makings_from& one : mine.makings)
-    if (from != nullptr && one.from == from) return one.steps.push_back(std::move(make));
-  mine.makings.push_back({from, {}});
-  mine.makings.back().steps.push_back(std::move(make));
+// A send and a receive of one rank, most often: nothing to run beside it.
+result run_transfers(recording& here) {
+  calls_of_rank& one = here.ranks.front();
+  result done = without_exceptions([&] { return one.how.transfer(one.transfers); });
+  one.transfers.clear();
+  if (one.transfers.capacity() <= most_kept) here.room = std::move(one.transfers);
+  here.ranks.clear();
+  return done;
 }
 
-void record_call(const void* rank, const request& r, bool on_device, hooks how) {
-  auto one = std::find_if(mine.ranks.begin(), mine.ranks.end(), [rank](const auto& c) { return c.rank == rank; });
-  if (one == mine.ranks.end()) one = mine.ranks.insert(one, {rank, {}, {}, {}, std::move(how)});
+}  // namespace
+
+bool is_open() { return depth > 0; }
+
+void start() { ++depth; }
+
+void record_making(const void* from, step make) {
+  std::vector<makings_from>& makings = mine().makings;
+  for (makings_from& one : makings)
+    if (from != nullptr && one.from == from) return one.steps.push_back(std::move(make));
+  makings.push_back({from, {}});
+  makings.back().steps.push_back(std::move(make));
+}
+
+void record_call(const void* rank, const request& r, bool on_device, const std::function<hooks()>& make) {
+  recording& here = mine();
+  auto one = std::find_if(here.ranks.begin(), here.ranks.end(), [rank](const auto& c) { return c.rank == rank; });
+  if (one == here.ranks.end()) {
+    here.ranks.push_back({rank, {}, std::exchange(here.room, {}), {}, make()});
+    one = here.ranks.end() - 1;
+  }
   (is_transfer(r.what) ? one->transfers : one->calls).push_back(r);
   if (on_device && std::find(one->streams.begin(), one->streams.end(), r.stream) == one->streams.end())
     one->streams.push_back(r.stream);
 }
 
 void note_error(const result& r) {
-  if (mine.code != xylSuccess) return;
-  mine.code = r.code();
-  mine.text = r.text();
+  recording& here = mine();
+  if (here.code != xylSuccess) return;
+  here.code = r.code();
+  here.text = r.text();
 }
 
 result end() {
-  if (mine.depth == 0) return error(xylInvalidUsage, "xylGroupEnd: no group of this thread is open");
-  if (--mine.depth > 0) return {};
+  if (depth == 0) return error(xylInvalidUsage, "xylGroupEnd: no group of this thread is open");
+  if (--depth > 0) return {};
+  recording& here = mine();
+  if (here.code == xylSuccess && here.makings.empty() && here.ranks.size() == 1 && here.ranks.front().calls.empty())
+    return run_transfers(here);
   // Emptied first: nothing of this group is left for the next, however it ends.
-  recording now = std::exchange(mine, {});
+  recording now = std::exchange(here, {});
   if (now.code != xylSuccess)
     return error(now.code, "the group was not run, because of a call in it: %s", now.text.c_str());
   std::vector<std::vector<step>> makings;
-  if (now.makings.empty() && now.ranks.size() == 1 && now.ranks.front().calls.empty()) {
-    // A send and a receive, most often: nothing to run beside it.
-    calls_of_rank& one = now.ranks.front();
-    return without_exceptions([&] { return one.how.transfer(one.transfers); });
-  }
   for (makings_from& one : now.makings) makings.push_back(std::move(one.steps));
   result made = run_lists(makings);
   if (!made.ok() && made.code() != xylInProgress) return made;

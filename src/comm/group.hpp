@@ -40,9 +40,9 @@ struct hooks {
   std::function<result(communicator*& now)> find;       // whose calls these are, if it is still there
   std::function<void(const result& failure)> remember;  // of what was done with other ranks' calls
 };
-// Records a call of a rank; `rank` is anything that tells ranks apart. on_device: it works on a stream. The hooks
-// of a rank's first call are used.
-void record_call(const void* rank, const request& r, bool on_device, hooks how);
+// Records a call of a rank; `rank` is anything that tells ranks apart. on_device: it works on a stream. The first
+// call of a rank that is recorded brings what make() makes.
+void record_call(const void* rank, const request& r, bool on_device, const std::function<hooks()>& make);
 // Remembers the first error; end() returns it.
 void note_error(const result& r);
 

@@ -88,15 +88,19 @@ movement movement_of(const request& r, std::size_t piece_bytes) {
   return m;
 }
 
-transfer transfer_of(const request& r, const call_record& record) {
+call_record common_to_both(const call_record& record) {
   call_record common = record;
   common.what = collective::send;
   common.root = 0;
+  return common;
+}
+
+transfer transfer_of(const request& r, std::uint64_t fingerprint) {
   transfer t;
   t.from = static_cast<const std::byte*>(r.send);
   t.to = static_cast<std::byte*>(r.recv);
   t.bytes = r.count * facts_of(r.type)->bytes;
-  t.fingerprint = fingerprint(common);
+  t.fingerprint = fingerprint;
   t.peer = r.root;
   t.sends = r.what == collective::send;
   return t;

@@ -61,7 +61,9 @@ result check_arguments(const request& r, int rank, int ranks);
 // Bytes of a piece of the call, and where the pieces lie. For the collectives that only move data.
 movement movement_of(const request& r, std::size_t piece_bytes);
 
-// A send or receive, in one block. Both sides' fingerprints are of what must be equal: count and type.
-transfer transfer_of(const request& r, const call_record& record);
+// What must be equal on both sides of a send and receive: count and type.
+call_record common_to_both(const call_record& record);
+// A send or receive, in one block; the fingerprint is of that.
+transfer transfer_of(const request& r, std::uint64_t fingerprint);
 
 }  // namespace xyl

@@ -84,11 +84,10 @@ struct selection {
   // they make the norms in a launch of their own.
   std::uint64_t fused_packet_bytes;
   std::uint64_t two_step_bytes;
-  // Device: with registered inputs fused calls of so many bytes, up to so many, are pulled, of which up to so many
-  // are one-shot where they can be.
+  // Devices of two ranks: with registered inputs fused calls of so many bytes, up to so many, are pulled in one
+  // shot where they can be.
   std::uint64_t fused_pull_bytes;
   std::uint64_t most_fused_pull_bytes;
-  std::uint64_t fused_one_shot_pull_bytes;
 
   // blocks: the most that are co-resident on every rank (device), 0 without devices.
   // can_read: whether all ranks can read each other's memory. pull_blocks: of kernels on registered buffers.

@@ -44,7 +44,7 @@ result cuda_device_side::reduce(const device_reduce& how, const void* send, void
   const std::uint64_t each = units_of_each(units, how.blocks);
   const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
     reduce_arguments<Capacity> arguments;
-    describe(arguments, send, recv, count, record);
+    describe(arguments, send, recv, k.count_of(count, facts_of(type)->bytes), record);
     arguments.units_of_block = each;
     arguments.target = how.target;
     return launch(k, how.blocks, shape_of(k, each, map_.ranks), arguments, stream,

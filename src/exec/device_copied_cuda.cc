@@ -100,7 +100,8 @@ result cuda_device_side::compute_chunk(const copied_work& w, const copied_chunk&
   copy_arguments arguments;
   // Of the pieces of a reduce-scatter this rank adds up its own.
   const std::uint64_t own = w.how && adds_up ? w.how->input_stride * static_cast<unsigned>(rank_) : 0;
-  describe(arguments, w.input + own + k.first, w.output + k.first, k.bytes / w.element_bytes, record);
+  describe(arguments, w.input + own + k.first, w.output + k.first,
+           w.sum.count_of(k.bytes / w.element_bytes, w.element_bytes), record);
   arguments.chunk = k;
   if (w.how) arguments.how = *w.how;
   arguments.how.bytes = w.how ? k.bytes : 0;

@@ -30,7 +30,7 @@ result find_clusters(int device, device_handle& handle) {
                       "cudaDeviceGetAttribute"));
   std::fill(std::begin(handle.max_clustered_blocks), std::end(handle.max_clustered_blocks), 0);
   if (!known_archs::of(10 * major + minor).has_clusters) return {};
-  std::int32_t held[fused_forms];
+  std::int32_t held[device_fused_forms];
   std::copy(std::begin(handle.max_fused_blocks), std::end(handle.max_fused_blocks), held);
   for (const fused_kernel_entry& e : all_fused_kernels()) {
     cudaLaunchAttribute attribute{};

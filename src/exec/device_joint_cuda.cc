@@ -51,6 +51,7 @@ result cuda_device_side::reduce_jointly(const joint_reduction<device_capacity>& 
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   joint_reduce_arguments arguments{what, operation, type, divisor};
+  arguments.what.count = k.count_of(what.count, facts_of(type)->bytes);
   const std::uint64_t units = units_of(what.count, 16 / facts_of(type)->bytes);
   return launch_grid(k, grid_for(units, k.most_lanes, what.blocks_of_result()), arguments, stream);
 }

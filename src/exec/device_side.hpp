@@ -39,10 +39,10 @@ struct device_handle {
   std::uint64_t address;     // of the workspace in that process
   std::int32_t ordinal;      // CUDA device number in that process
   std::int32_t max_blocks;   // co-resident blocks of the most demanding kernel on the whole device
-  std::int32_t max_fused_blocks[fused_forms];  // the same of the fused kernels, by form
+  std::int32_t max_fused_blocks[device_fused_forms];  // the same of the fused kernels, by form
   std::int32_t
-      max_clustered_blocks[fused_forms];  // in clusters of the most that may share a row; 0: there are none
-  std::int32_t max_pull_blocks;           // and of kernels on registered buffers
+      max_clustered_blocks[device_fused_forms];  // in clusters of the most that may share a row; 0: there are none
+  std::int32_t max_pull_blocks;                  // and of kernels on registered buffers
   std::int32_t pci_domain, pci_bus, pci_device;
   std::int32_t sm;       // compute capability: 10 * major + minor
   std::uint8_t ipc[64];  // cudaIpcMemHandle_t

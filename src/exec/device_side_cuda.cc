@@ -269,7 +269,7 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
     kernel_arguments<Capacity> arguments;
     arguments.units_of_block = units;
-    describe(arguments, send, recv, count, record);
+    describe(arguments, send, recv, k.count_of(count, facts_of(type)->bytes), record);
     arguments.what.ring = how.ring;
     arguments.what.addend = static_cast<const std::byte*>(how.addend);
     return launch(k, how.blocks, shape_of(k, units, map_.ranks), arguments, stream,

@@ -134,7 +134,7 @@ result cuda_device_side::pull_reduce(pull_form form, unsigned blocks, const pull
   const std::uint64_t each = units_of_each(units, blocks);
   const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
     pull_arguments<Capacity> arguments;
-    describe(arguments, what.input, what.output, what.count, what.record);
+    describe(arguments, what.input, what.output, k.count_of(what.count, facts_of(type)->bytes), what.record);
     take_buffers(arguments, what, peers_.size());
     arguments.what.addend = what.addend;
     arguments.units_of_block = each;

@@ -1,18 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "exec/host_transfer.hpp"
 
-#include <optional>
+#include <numeric>
 
 namespace xyl {
 
-namespace {
-
-class together {
- public:
-  together(host_space& s, host_wait& waits, const host_call& c, const std::vector<host_transfer>& all,
-           call_record& current)
-      : space_(s), waits_(waits), call_(c), all_(all), current_(current) {
+struct host_transfers::running {
+  running(host_transfers& room, host_space& s, host_wait& waits, const host_call& c,
+          std::span<const host_transfer> all, call_record& current)
+      : space_(s),
+        waits_(waits),
+        call_(c),
+        all_(all),
+        current_(current),
+        parts_(room.parts_),
+        waiting_(room.waiting_),
+        active_(room.active_) {
     parts_.resize(all.size());
+    waiting_.resize(all.size());
+    std::iota(waiting_.begin(), waiting_.end(), std::size_t{0});
+  }
+  ~running() {
+    parts_.clear();
+    waiting_.clear();
+    active_.clear();
   }
 
   bool run() {
@@ -35,10 +46,6 @@ class together {
  private:
   // Begins the transfers that are the first of their peer and direction.
   void start_waiting() {
-    if (is_first_time_) {
-      is_first_time_ = false;
-      for (std::size_t i = 0; i < all_.size(); ++i) waiting_.push_back(i);
-    }
     std::erase_if(waiting_, [&](std::size_t i) {
       for (const std::size_t before : active_)
         if (all_[before].what.peer == all_[i].what.peer && all_[before].what.sends == all_[i].what.sends)
@@ -81,18 +88,27 @@ class together {
   host_space& space_;
   host_wait& waits_;
   const host_call& call_;
-  const std::vector<host_transfer>& all_;
+  const std::span<const host_transfer> all_;
   call_record& current_;
-  std::vector<std::optional<transfer_part<host_call>>> parts_;
-  std::vector<std::size_t> waiting_, active_;
-  bool is_first_time_ = true;
+  std::vector<std::optional<transfer_part<host_call>>>& parts_;
+  std::vector<std::size_t>&waiting_, &active_;
 };
 
-}  // namespace
-
-bool run_host_transfers(host_space& s, host_wait& waits, const host_call& c, const std::vector<host_transfer>& all,
-                        call_record& current) {
-  return s.begin_pair() && together(s, waits, c, all, current).run();
+bool host_transfers::run(host_space& s, host_wait& waits, const host_call& c, std::span<const host_transfer> all,
+                         call_record& current) {
+  if (!s.begin_pair()) return false;
+  // What fits into a slot that is free goes at once, with nothing written down about it.
+  while (all.size() > 1 && !all.front().what.offered && all.front().what.bytes <= c.map.pair_chunk) {
+    transfer_part<host_call> part(c, all.front().what, 0);
+    if (!part.is_ready<host_space>(c)) break;
+    current = all.front().record;
+    if (!part.await(s, c) || !part.move(s, c)) return false;
+    all = all.subspan(1);
+  }
+  if (all.size() > 1) return running(*this, s, waits, c, all, current).run();
+  current = all.front().record;
+  if (all.front().what.bytes <= layout::inline_bytes()) let_go(s);
+  return run_transfer(s, c, all.front().what, 0);
 }
 
 }  // namespace xyl

@@ -5,6 +5,8 @@
 // which is how the peer tells them apart.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "exec/host_packet.hpp"
@@ -18,9 +20,20 @@ struct host_transfer {
   call_record record;  // for whoever gives up
 };
 
-// Returns when all are done; false if one gave up. current: where waits.describe_calls_by() points, kept to what is
-// being done.
-bool run_host_transfers(host_space& s, host_wait& waits, const host_call& c, const std::vector<host_transfer>& all,
-                        call_record& current);
+class host_transfers {
+ public:
+  // Returns when all are done; false if one gave up. At least one; those that send come first, so that what peers
+  // wait for is on its way before this rank waits. current: where waits.describe_calls_by() points, kept to what
+  // is being done.
+  bool run(host_space& s, host_wait& waits, const host_call& c, std::span<const host_transfer> all,
+           call_record& current);
+
+ private:
+  struct running;
+
+  // Empty between runs; kept, so that small groups take no memory from the heap.
+  std::vector<std::optional<transfer_part<host_call>>> parts_;
+  std::vector<std::size_t> waiting_, active_;
+};
 
 }  // namespace xyl

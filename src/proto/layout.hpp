@@ -133,7 +133,6 @@ struct control_block {
     epoch_t epoch;           // host: of the last call
     std::uint64_t turn;      // device: stands for the epoch and says who is inside, see turn.hpp
     std::uint32_t recorder;  // device: 1 once a lane was elected to fill the give_up_record
-    std::uint32_t arrived;   // device: blocks of the running launch that have come to their end, see last_out()
   } call;                    // written by the owner alone
   struct alignas(128) {
     std::uint64_t word;  // see poison
@@ -169,14 +168,14 @@ struct layout {
   std::uint64_t wide = 0;           // offset of those regions
   std::uint64_t bulk = 0;           // offset of the bulk regions
   std::uint32_t pair_blocks = 0;    // the most blocks of a message of a pair that goes through its rings
-  std::uint32_t pair_slots = 0;     // of each block's ring
+  std::uint32_t pair_slots = 0;     // of each block's ring; a power of two
   std::uint64_t pair_chunk = 0;     // bytes of data in such a slot; whole units
   std::uint64_t counters = 0;       // offset of the pairs' counters
   std::uint64_t messages = 0;       // offset of the pairs' rings
   std::uint64_t team = 0;           // offset of the team lines
   std::uint64_t copy_stride = 0;    // bytes of one (slot, source) region that copy engines write; 0: there are none
   std::uint64_t copies = 0;         // offset of those regions
-  std::uint32_t one_way_slots = 0;  // of each source's ring of one-way calls; 0: there are none
+  std::uint32_t one_way_slots = 0;  // of each source's ring of one-way calls, a power of two; 0: there are none
   std::uint64_t one_way_stride = 0;  // bytes of such a slot
   std::uint64_t one_way = 0;         // offset of those rings
   std::uint64_t bytes = 0;           // the whole workspace
@@ -302,7 +301,7 @@ struct layout {
   // The header of a chunk in the receiver's workspace; data lies header_bytes behind it, or, if tiny, inside.
   XYL_FN constexpr std::uint64_t message_offset(unsigned source, unsigned block, std::uint64_t number) const {
     return messages +
-           ((static_cast<std::uint64_t>(source) * pair_blocks + block) * pair_slots + number % pair_slots) *
+           ((static_cast<std::uint64_t>(source) * pair_blocks + block) * pair_slots + (number & (pair_slots - 1))) *
                (header_bytes + pair_chunk);
   }
   XYL_FN constexpr std::uint64_t team_offset(unsigned slot, unsigned row, unsigned set, unsigned group) const {
@@ -326,7 +325,7 @@ struct layout {
   // The header of a one-way message in the receiver's workspace, how far behind it the payload lies (with the
   // header in one line, or two, where it fits), and the most that there is room for.
   XYL_FN constexpr std::uint64_t one_way_offset(unsigned source, std::uint64_t number) const {
-    return one_way + (std::uint64_t{source} * one_way_slots + number % one_way_slots) * one_way_stride;
+    return one_way + (std::uint64_t{source} * one_way_slots + (number & (one_way_slots - 1))) * one_way_stride;
   }
   static XYL_FN constexpr std::uint64_t one_way_data(std::uint64_t payload) {
     return payload <= inline_bytes() ? sizeof(line) : 64;

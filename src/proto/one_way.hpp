@@ -112,7 +112,7 @@ XYL_FN void release_one_way(S& s, const Call& c, From from) {
     const std::uint64_t number = next_one_way(c, p);
     *at_own<std::uint64_t>(c, c.map.one_way_counter(static_cast<unsigned>(p), true)) = number;
     // Release: what this block read there was read before the sender writes there again.
-    if (number % (c.map.one_way_slots / 2) == 0)
+    if ((number & (c.map.one_way_slots / 2 - 1)) == 0)
       s.post(at<flag>(c, p, c.map.flag_offset(flag_family::one_way, static_cast<unsigned>(c.rank), 0)), number);
   }
 }

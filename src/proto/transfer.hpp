@@ -50,6 +50,9 @@ struct toward_peer {
       : rank(peer > 0 ? peer - 1 : c.ranks - 1), ranks(c.ranks), workspace(c.workspace) {}
 };
 
+// Messages of the same size are expected to follow.
+inline constexpr std::uint64_t messages_ahead = 3;
+
 // One block's part of one transfer, chunk by chunk: await() until the next can be moved, move() it. A caller with
 // several of them can instead ask each whether it is ready().
 template <class Call>
@@ -57,12 +60,13 @@ class transfer_part {
  public:
   // block: of the transfer's.
   XYL_FN transfer_part(const Call& c, const transfer& t, unsigned block) : t_(t), block_(block) {
-    const range mine = part_of(units_of(t.bytes, 16), t.blocks, block);
+    const std::uint64_t units = units_of(t.bytes, 16);
+    const range mine = t.blocks == 1 ? range{0, units} : part_of(units, t.blocks, block);
     next_ = mine.begin * 16;
     end_ = mine.end * 16 < t.bytes ? mine.end * 16 : t.bytes;
     if (next_ > end_) next_ = end_;
-    left_ = units_of(end_ - next_, c.map.pair_chunk);
-    if (left_ == 0) left_ = 1;
+    // Divisions would be a tenth of a small message.
+    left_ = end_ - next_ <= c.map.pair_chunk ? 1 : units_of(end_ - next_, c.map.pair_chunk);
     if (t.offered) left_ = t.sends ? 2 : 1;  // steps: to offer, and to be told that it was taken
     number_ = *counter(c) + 1;
   }
@@ -101,7 +105,7 @@ class transfer_part {
       deliver_piece(s, c, t_.to + next_, bytes, grain_of(t_.to, next_), units, data, c.rank);
       s.sync();  // the lane that posts speaks for the loads of all lanes
       // Release: what this block read there was read before the sender writes there again.
-      if (s.lane() == 0 && number_ % credit_step(c) == 0)
+      if (s.lane() == 0 && (number_ & (credit_step(c) - 1)) == 0)
         s.post(at<flag>(c, t_.peer, flag_of(c, flag_family::credit)), number_);
     }
     next_ += bytes;
@@ -197,6 +201,12 @@ class transfer_part {
     if (s.lane() != 0) return;
     // Where a launch is one lane this releases the data too.
     s.put(at<line>(c, t_.peer, slot), t_.fingerprint, tag());
+    if (is_beside_header<S>(c)) {
+      // The lines of a later message come over while the next ones are written.
+      const std::uint64_t later =
+          c.map.message_offset(static_cast<unsigned>(c.rank), block_, number_ + messages_ahead);
+      will_write_lines(s, at<std::byte>(c, t_.peer, later), sizeof(line) + t_.bytes);
+    }
     if constexpr (!is_single_lane<S>) s.post(at<flag>(c, t_.peer, flag_of(c, flag_family::message)), number_);
   }
 

@@ -37,8 +37,12 @@ struct any_operation {
   using accumulator = typename codec::accumulator;
   static constexpr int ranks = 0;
   static constexpr int per_word = codec::per_word;
+  static constexpr int accumulators = per_word;
   xylRedOp_t chosen;
   std::uint32_t divisor;
+
+  static void decode(std::uint64_t word, accumulator (&out)[per_word]) { codec::decode(word, out); }
+  static std::uint64_t encode(const accumulator (&in)[per_word]) { return codec::encode(in); }
 
   template <int Count>
   void accumulate(accumulator (&acc)[Count], const accumulator (&value)[Count]) const {
@@ -129,7 +133,7 @@ class made_up_device final : public idle_device {
 };
 
 struct made_up_check final : kernel_check {
-  result run(std::span<const unsigned, fused_forms>, bool, bool) override { return {}; }
+  result run(std::span<const unsigned, device_fused_forms>, bool, bool) override { return {}; }
 };
 
 }  // namespace xyl::test

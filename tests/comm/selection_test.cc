@@ -6,9 +6,8 @@
 namespace xyl {
 namespace {
 
-constexpr algorithm every_algorithm[] = {
-    algorithm::packet,          algorithm::one_shot,    algorithm::two_shot,     algorithm::ring,
-    algorithm::two_shot_packet, algorithm::wide_packet, algorithm::two_shot_wide};
+constexpr algorithm every_algorithm[] = {algorithm::packet, algorithm::one_shot,        algorithm::two_shot,
+                                         algorithm::ring,   algorithm::two_shot_packet, algorithm::wide_packet};
 
 // What a chunk needs of the workspace, from the protocols' own addressing.
 std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes) {
@@ -24,9 +23,6 @@ std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes
       return 2 * (((bytes + 7) / 8 + map.ranks - 1) / map.ranks) * sizeof(line) + map.header_bytes;
     case algorithm::wide_packet:
       return (units + wide_pack::units - 1) / wide_pack::units * sizeof(wide_pack);
-    case algorithm::two_shot_wide:
-      return 2 * (((units + wide_pack::units - 1) / wide_pack::units + map.ranks - 1) / map.ranks) *
-             sizeof(wide_pack);
     case algorithm::ring:
       return (2 * map.ranks - 2) * share * 16;  // of all bulk regions of a slot
   }
@@ -222,12 +218,16 @@ TEST(selection, fused_calls_with_registered_inputs_pull_between_two_sizes_and_as
   for (const bool one_shot : {true, false}) {
     p.pull = one_shot ? pull_use::one_shot : pull_use::two_shot;
     s = selection::defaults(4, p, 16);
-    for (const bool device : {true, false}) {
-      EXPECT_EQ(s.choose_fused_pull(device, 1, false),
-                one_shot ? fused_form::one_shot_pull : fused_form::two_shot_pull);
-      EXPECT_EQ(s.choose_fused_pull(device, 64 << 20, true), fused_form::two_shot_pull)
-          << "rows that only their owners may read";
-    }
+    const fused_form on_hosts = one_shot ? fused_form::one_shot_pull : fused_form::two_shot_pull;
+    EXPECT_EQ(s.choose_fused_pull(false, 1, false), on_hosts);
+    EXPECT_EQ(s.choose_fused_pull(false, 64 << 20, true), fused_form::two_shot_pull)
+        << "rows that only their owners may read";
+    // Devices have the one-shot form alone, and only for two ranks.
+    const selection two = selection::defaults(2, p, 16);
+    const auto on_devices = one_shot ? std::optional(fused_form::one_shot_pull) : std::nullopt;
+    EXPECT_EQ(two.choose_fused_pull(true, 1, false), on_devices);
+    EXPECT_EQ(two.choose_fused_pull(true, 64 << 20, true), std::nullopt);
+    EXPECT_EQ(s.choose_fused_pull(true, 1, false), std::nullopt);
   }
   p.pull = pull_use::never;
   EXPECT_EQ(selection::defaults(2, p, 16).choose_fused_pull(true, least, false), std::nullopt);

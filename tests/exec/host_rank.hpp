@@ -48,7 +48,6 @@ class host_rank : private host_parts, public host_space {
       case protocol::wide_packet:  // not between processors, see selection::choose
         return one_shot_allreduce(*this, c, ranged);
       case protocol::two_shot:
-      case protocol::two_shot_wide:
         return two_shot_allreduce(*this, c, ranged);
       case protocol::ring:
         return ring_allreduce(*this, c, ranged);
@@ -75,13 +74,14 @@ class host_rank : private host_parts, public host_space {
   // As a group does it.
   bool transfer_all(const host_call& c, const std::vector<host_transfer>& all) {
     call_record current = c.record;
-    return run_host_transfers(*this, waits, c, all, current);
+    return transfers_.run(*this, waits, c, all, current);
   }
   bool transfer_both(const host_call& c, const transfer& out, const transfer& in) {
     return transfer_all(c, {{out, c.record}, {in, c.record}});
   }
 
  private:
+  host_transfers transfers_;
   // All ranks are this process; in small steps, and as ThreadSanitizer can see it.
   static inline const std::vector<std::int64_t> processes = std::vector<std::int64_t>(machine_capacity);
   static ssize_t read_own(std::int64_t, void* to, std::uint64_t address, std::size_t bytes) {

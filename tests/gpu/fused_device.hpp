@@ -29,14 +29,14 @@ class fused_device {
     MPI_Allgather(mine.uuid, 16, MPI_BYTE, uuids.data(), 16, MPI_BYTE, MPI_COMM_WORLD);
     int sharing = 0;
     for (int p = 0; p < r.ranks(); ++p) sharing += std::equal(mine.uuid, mine.uuid + 16, uuids.data() + 16 * p);
-    int have[2][fused_forms];
-    for (std::size_t form = 0; form < fused_forms; ++form) {
+    int have[2][device_fused_forms];
+    for (std::size_t form = 0; form < device_fused_forms; ++form) {
       have[0][form] = mine.max_fused_blocks[form] / (2 * sharing);
       have[1][form] = mine.max_clustered_blocks[form] / (2 * sharing);
     }
-    MPI_Allreduce(MPI_IN_PLACE, have, 2 * fused_forms, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, have, 2 * device_fused_forms, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     const int most = static_cast<int>(r.map().blocks);
-    for (std::size_t form = 0; form < fused_forms; ++form) {
+    for (std::size_t form = 0; form < device_fused_forms; ++form) {
       limits_.blocks[form] = static_cast<unsigned>(std::min(have[0][form], most));
       limits_.clustered[form] = static_cast<unsigned>(std::min(have[1][form], most));
     }
@@ -150,8 +150,8 @@ class fused_device {
   bool spread_by_hand(const wished_shape& wish, unsigned element_bytes, const fused_limits& limits, fused_work& w,
                       fused_shape& shape) const {
     const unsigned piece = (uses_packets(wish.form) ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
-    const int fixed = r_.ranks() == 2 || r_.ranks() == 4 || r_.ranks() == 8 ? r_.ranks() : 0;
-    const unsigned most_lanes = most_fused_lanes(wish.form, element_bytes == 4 || w.experts ? 0 : fixed);
+    const int fixed = ranks_of_fused_kernel(wish.form, r_.ranks(), element_bytes, w);
+    const unsigned most_lanes = most_fused_lanes(wish.form, fixed);
     w.spread(piece, wish.split);
     w.is_clustered = w.split > 1 && w.pattern != fused_pattern::all_reduce && limits.has_clusters();
     const unsigned most = (w.is_clustered ? limits.clustered : limits.blocks)[static_cast<int>(wish.form)];
@@ -165,8 +165,7 @@ class fused_device {
         (uses_shares(wish.form) ? w.share : w.tokens) *
         (wish.form == fused_form::two_shot_packet ? static_cast<unsigned>(r_.ranks() - 1) : 1);
     shape.blocks = static_cast<unsigned>(std::clamp<std::uint64_t>(teams, 1, most / w.split)) * w.split;
-    const unsigned warp_for_headers =
-        uses_packets(wish.form) && fixed == 2 && element_bytes != 4 && !w.experts ? 0 : 32;
+    const unsigned warp_for_headers = uses_packets(wish.form) && fixed == 2 ? 0 : 32;
     shape.lanes = std::min(std::min(w.pieces_of_block, (pieces + 31) / 32 * 32) + warp_for_headers, most_lanes);
     return shape.rows > 0;
   }

@@ -52,8 +52,8 @@ TEST(layout, regions_are_disjoint_aligned_and_inside) {
     for (const unsigned blocks : {1u, 3u, 32u})
       for (const std::uint64_t packet_bytes : {0ull, 1ull, 1000ull, 65536ull, 2097152ull})
         for (const std::uint64_t bulk_bytes : {4096ull, 100'000ull, 8388608ull}) {
-          const layout l =
-              layout::make(ranks, blocks, packet_bytes, bulk_bytes, packet_bytes, 4 + blocks % 2, packet_bytes * 3);
+          const layout l = layout::make(ranks, blocks, packet_bytes, bulk_bytes, packet_bytes, 4u << blocks % 2,
+                                        packet_bytes * 3);
           std::vector<region> regions{{0, sizeof(control_block)}};
           for (int f = 0; f <= static_cast<int>(flag_family::ring); ++f) {
             const auto family = static_cast<flag_family>(f);

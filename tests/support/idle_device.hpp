@@ -70,13 +70,13 @@ class idle_device : public device_side {
   result run_transfers(std::span<const transfer> all, unsigned blocks, const call_record&, xylStream_t) override {
     return check_room(map_, all, blocks, rank_);
   }
-  result scale(const device_scale& how, const void*, xylStream_t, const void*&) override {
-    return check_scratch(map_, how.pieces, how.elements, facts_of(how.by.type)->bytes);
-  }
   result swap(const device_swap& how, const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
     return check_room(map_, how.both, rank_);
   }
-  bool can_swap(xylDataType_t, bool) const override { return true; }
+  bool can_swap(xylDataType_t, bool) const override { return map_.ranks == 2; }
+  result scale(const device_scale& how, const void*, xylStream_t, const void*&) override {
+    return check_scratch(map_, how.pieces, how.elements, facts_of(how.by.type)->bytes);
+  }
   result copy(void*, const void*, std::size_t, xylStream_t) override { return {}; }
   result join(xylStream_t, xylStream_t) override { return {}; }
   xylStream_t own_stream() const override { return nullptr; }

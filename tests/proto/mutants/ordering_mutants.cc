@@ -195,7 +195,7 @@ bool applies(std::string_view fault, std::string_view how) {
   if (how == mutated_fused[1].name)
     return fault != "early_reuse" && fault != "no_credit" && fault != "line_in_pieces" &&
            fault != "no_sync_before_post";
-  const bool has_lines = how == name_of(protocol::wide_packet) || how == name_of(protocol::two_shot_wide);
+  const bool has_lines = how == name_of(protocol::wide_packet);
   if (fault == "line_in_pieces") return has_lines;
   const auto is_pull = [&] {
     for (const pull_way p : mutated_pulls)
@@ -206,14 +206,13 @@ bool applies(std::string_view fault, std::string_view how) {
     // In the gathered form flags of every block say what the others are told at the end.
     const bool is_staged = how == pull_names[static_cast<int>(pull_way::staged)];
     const bool departs = how != pull_names[static_cast<int>(pull_way::gathered)] && !is_staged;
-    if (fault == "relaxed_last_out" || fault == "not_taken") return departs;
+    if (fault == "not_taken") return departs;
     // The flags of a staged call, which all calls here are, say what headers would; so do those of a root.
     const bool has_root = how == pull_names[static_cast<int>(pull_way::broadcast)];
     if ((is_staged || has_root) && fault == "no_departure") return false;
     return fault != "no_credit" && (is_staged || fault != "early_reuse");
   }
   if (has_lines) return fault == "none" || fault == "no_departure" || fault == "early_reuse";
-  if (fault == "relaxed_last_out") return false;
   if (how == copied_name) return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await";
   // One-way calls are as those of pairs.
   const bool is_pair = how == form_names[static_cast<int>(form::shift)] ||
@@ -242,7 +241,6 @@ int run_fault(std::string_view fault, How how, std::uint64_t seed) {
     if (fault == "line_in_pieces") return run<line_in_pieces>(how, seed);
   if constexpr (std::is_same_v<How, pull_way> || std::is_same_v<How, fused_form>) {
     if (fault == "not_taken") return run<not_taken>(how, seed);
-    if (fault == "relaxed_last_out") return run<relaxed_last_out>(how, seed);
   }
   if constexpr (std::is_same_v<How, form>) {
     if (fault == "no_credit") return run<no_credit>(how, seed);
@@ -286,7 +284,7 @@ int run_named(std::string_view fault, std::string_view how_name, std::uint64_t s
 // FAULT PROTOCOL, a pair on each line.
 void list() {
   for (const std::string_view fault : fault_names) {
-    for (const std::string_view how : {"one_shot", "two_shot", "ring", "wide_packet", "two_shot_wide"})
+    for (const std::string_view how : {"one_shot", "two_shot", "ring", "wide_packet"})
       if (applies(fault, how)) std::printf("%s %s\n", fault.data(), how.data());
     for (const form f : mutated_forms)
       if (const std::string_view how = form_names[static_cast<int>(f)]; applies(fault, how))
