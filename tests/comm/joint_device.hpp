@@ -55,6 +55,8 @@ class made_up_device final : public idle_device {
  public:
   made_up_device(const layout& map, int number) : idle_device(map), scratch_(map.scratch_bytes()) {
     handle_.ordinal = number;
+    // As many as have chunks of the largest size.
+    handle_.max_blocks = handle_.max_pull_blocks = 512;
     handle_.uuid[0] = static_cast<std::uint8_t>(number);
     handle_.address = reinterpret_cast<std::uintptr_t>(this);
   }
