@@ -123,8 +123,8 @@ std::vector<ranks_with_one_device> sets_of(std::vector<calls_of_rank>& ranks) {
 }
 
 // Runs, and takes out, what can be done for all ranks of a communicator at once. It only enqueues. Where it fails,
-// the other calls of that communicator are not run: all its ranks are here, so nobody waits for them, and results of
-// half a group are worth nothing.
+// the other calls of that communicator are not run: all its ranks are here, so nobody waits for them, and results
+// of half a group are worth nothing.
 result run_jointly(std::vector<calls_of_rank>& ranks) {
   result first;
   for (ranks_with_one_device& set : sets_of(ranks)) {

@@ -9,8 +9,8 @@
 
 namespace xyl {
 
-// Until turn() returns false. One that finds no memory is taken again later: what has happened is still to be seen in
-// the descriptors.
+// Until turn() returns false. One that finds no memory is taken again later: what has happened is still to be seen
+// in the descriptors.
 template <class Turn>
 void take_turns(int rest_ms, Turn turn) {
   for (;;) {

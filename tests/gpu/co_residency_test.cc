@@ -2,10 +2,10 @@
 //
 // No grid may hang for want of room on the device: launches as large as the library makes them, one behind the
 // other with overlap (programmatic dependent launch), eager and in graphs, of every fused form from 1 to 4096
-// tokens, pulled ones too, every allreduce, with lines of 128 bytes where they are possible (XYLEM_SYNC=ll128 between
-// GPUs), and through the ABI every way in which collectives move data, registered and not.
-// Results are checked; whoever waits for longer than the deadline says so. An MPI program of two ranks or more,
-// meant for several ranks of one GPU under MPS, whose share of it may differ by rank:
+// tokens, pulled ones too, every allreduce, with lines of 128 bytes where they are possible (between GPUs with
+// XYLEM_SYNC=ll128), and through the ABI every way in which collectives move data, registered and not. Results are
+// checked; whoever waits for longer than the deadline says so. An MPI program of two ranks or more, meant for
+// several ranks of one GPU under MPS, whose share of it may differ by rank:
 //
 //   for percentage in 12 25 50 100; do
 //     for ranks in 2 4 8; do
