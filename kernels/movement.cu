@@ -11,7 +11,7 @@
 namespace xyl {
 namespace {
 
-constexpr unsigned move_lanes = 384, spread_lanes = 256, transfer_lanes = 448;
+constexpr unsigned move_lanes = 384, spread_lanes = 256, transfer_lanes = 448, swap_lanes = 448;
 // The lines of all peers are in flight together.
 constexpr unsigned packet_lanes(int ranks) { return ranks == 2 || ranks == 4 ? 384 : 256; }
 
@@ -36,21 +36,20 @@ __global__ void __launch_bounds__(spread_lanes, 2)
 __global__ void __launch_bounds__(transfer_lanes, 2)
     transfer_kernel(const __grid_constant__ transfer_arguments given) {
   cuda_space space(given);
-  for (int i = 0; i < given.count; ++i) {
-    const unsigned block = blockIdx.x - given.all[i].first_block;
-    if (block < given.all[i].blocks) {
-      if (given.all[i].peer == given.what.rank)
-        copy_to_self(space, given.all[i], block);
-      else if (given.all[i].is_long())
-        run_long_transfer(space, given.what, given.all[i], block);
-      else
-        run_transfer(space, given.what, given.all[i], block);
-      return;
-    }
-  }
+  int i = 0;
+  while (i < given.count && blockIdx.x - given.all[i].first_block >= given.all[i].blocks) ++i;
+  if (i == given.count) return;
+  const transfer& mine = given.all[i];
+  const unsigned block = blockIdx.x - mine.first_block;
+  if (mine.peer == given.what.rank)
+    copy_to_self(space, mine, block);
+  else if (mine.is_long())
+    run_long_transfer(space, given.what, mine, block);
+  else
+    run_transfer(space, given.what, mine, block);
 }
 
-__global__ void __launch_bounds__(transfer_lanes, 2) swap_kernel(const __grid_constant__ swap_arguments given) {
+__global__ void __launch_bounds__(swap_lanes, 2) swap_kernel(const __grid_constant__ swap_arguments given) {
   cuda_space space(given);
   swap_messages(space, given.what, given.both, given.own, given.own_to, blockIdx.x);
 }
@@ -71,7 +70,7 @@ move_kernels movement_kernels() {
           handle_of(exchange_kernel),
           handle_of(spread_broadcast_kernel, spread_lanes),
           handle_of(transfer_kernel, transfer_lanes),
-          handle_of(swap_kernel, transfer_lanes, argument_capacity(2))};
+          handle_of(swap_kernel, swap_lanes, argument_capacity(2))};
 }
 
 }  // namespace xyl

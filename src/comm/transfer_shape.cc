@@ -15,9 +15,9 @@ constexpr std::uint64_t short_bytes_of_block = 8 << 10, long_bytes_of_block = 16
 constexpr std::uint64_t least_slot_bytes = 448 * 64, most_slot_bytes = 4 * least_slot_bytes, chunks_of_block = 8;
 
 std::uint64_t slot_bytes_for(std::uint64_t bytes, std::uint64_t blocks, const layout& map) {
-  const std::uint64_t wanted = bytes / blocks / chunks_of_block / 128 * 128;
-  return std::min(map.long_slot_room(static_cast<unsigned>(blocks)),
-                  std::clamp(wanted, least_slot_bytes, most_slot_bytes));
+  const std::uint64_t wanted = std::clamp(bytes / blocks / chunks_of_block, least_slot_bytes, most_slot_bytes);
+  const std::uint64_t most = std::min(map.long_slot_room(static_cast<unsigned>(blocks)), wanted);
+  return most < least_slot_bytes ? most : most / least_slot_bytes * least_slot_bytes;
 }
 
 std::uint64_t blocks_for(std::uint64_t bytes, std::uint64_t each, std::uint64_t most) {

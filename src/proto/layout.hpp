@@ -284,15 +284,14 @@ struct layout {
     return sent_offset(ranks + peer, block);
   }
   // Of a long message (see long_transfer.hpp): the header of a block that has no ring, beside its flag, and the
-  // room for its k-th chunk, in the region of the sender. Between two ranks that is all there is, of both slots:
+  // room for its chunks, in the region of the sender. Between two ranks that is all there is, of both slots:
   // there is nobody who could be in the next call.
   XYL_FN constexpr std::uint64_t long_header_offset(unsigned source, unsigned block) const {
     return flag_offset(flag_family::message, source, block) + sizeof(flag) / 2;
   }
-  XYL_FN constexpr std::uint64_t long_slot_offset(unsigned slot, unsigned source, unsigned block, std::uint64_t k,
-                                                  std::uint64_t slot_bytes) const {
-    return (has_one_writer() ? bulk : bulk_offset(slot, source)) +
-           (std::uint64_t{block} * long_slots + k % long_slots) * slot_bytes;
+  XYL_FN constexpr std::uint64_t long_slots_offset(unsigned slot, unsigned source, unsigned block,
+                                                   std::uint64_t slot_bytes) const {
+    return (has_one_writer() ? bulk : bulk_offset(slot, source)) + std::uint64_t{block} * long_slots * slot_bytes;
   }
   // The most that such a chunk may have where so many blocks share the region; whole lines.
   constexpr std::uint64_t long_slot_room(unsigned of_blocks) const {

@@ -23,14 +23,14 @@ struct swapped {
 // own. One block's part.
 template <class S, class Call, class Use>
 XYL_FN bool run_long_swap(S& s, const Call& c, const swapped& both, unsigned block, Use use) {
-  constexpr std::uint64_t ahead = 1;
+  constexpr std::uint32_t ahead = 1;
   static_assert(ahead <= layout::long_slots / 2);
   if (!s.begin_pair()) return false;
   long_transfer<S, Call> out(s, c, both.out, block), in(s, c, both.in, block);
   // Each welcomes the other before it waits.
   in.welcome();
   if (!out.say_what_comes() || !in.is_what_was_said() || !out.is_welcome()) return false;
-  for (std::uint64_t k = 0; k < out.chunks() + ahead; ++k) {
+  for (std::uint32_t k = 0; k < out.chunks() + ahead; ++k) {
     if (k < out.chunks() && !out.push(k)) return false;
     if (k >= ahead && !in.take(k - ahead, use)) return false;
   }

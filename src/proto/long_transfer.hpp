@@ -28,17 +28,17 @@ class long_transfer {
     // Parts begin at whole lines.
     const std::uint64_t total = units_of(t.bytes, 16), each = (units_of(total, t.blocks) + 7) / 8 * 8;
     begin_ = block * each < total ? block * each : total;
-    end_ = total - begin_ < each ? total : begin_ + each;
-    units_of_chunk_ = t.slot_bytes / 16;
-    const std::uint64_t chunks = units_of(end_ - begin_, units_of_chunk_);
+    units_ = static_cast<std::uint32_t>(total - begin_ < each ? total - begin_ : each);
+    const auto chunks = static_cast<std::uint32_t>(units_of(units_, units_of_chunk()));
     first_ = *counter() + 1;
-    last_ = first_ + (chunks == 0 ? 1 : chunks);
+    chunks_ = chunks == 0 ? 1 : chunks;
   }
 
   // Of one direction alone.
   XYL_FN bool send() {
     if (!say_what_comes() || !is_welcome()) return false;
-    for (std::uint64_t k = 0; k < chunks(); ++k)
+#pragma unroll 1
+    for (std::uint32_t k = 0; k < chunks(); ++k)
       if (!push(k)) return false;
     return was_taken();
   }
@@ -47,19 +47,20 @@ class long_transfer {
     welcome();
     if (!is_what_was_said()) return false;
     const auto deliver = [&](range units, std::uint64_t at) {
-      deliver_piece(s_, c_, t_.to, t_.bytes, grain, units, at, c_.rank);
+      deliver_piece<false>(s_, c_, t_.to, t_.bytes, grain, units, at, c_.rank);
     };
-    for (std::uint64_t k = 0; k < chunks(); ++k)
+#pragma unroll 1
+    for (std::uint32_t k = 0; k < chunks(); ++k)
       if (!take(k, deliver)) return false;
     return count();
   }
 
   // The steps of both, for who does both at once. At least one chunk, which may be empty; the same number on both
   // sides. welcome() waits for nobody.
-  XYL_FN std::uint64_t chunks() const { return last_ - first_; }
-  XYL_FN range chunk(std::uint64_t k) const {
-    const std::uint64_t from = begin_ + k * units_of_chunk_;
-    return {from < end_ ? from : end_, end_ < from + units_of_chunk_ ? end_ : from + units_of_chunk_};
+  XYL_FN std::uint32_t chunks() const { return chunks_; }
+  XYL_FN range chunk(std::uint32_t k) const {
+    const std::uint32_t from = k * units_of_chunk(), left = units_ - from;
+    return {begin_ + from, begin_ + from + (left < units_of_chunk() ? left : units_of_chunk())};
   }
   // Release: what this rank did in earlier launches, in that region too, comes before the sender's stores.
   XYL_FN void welcome() {
@@ -94,10 +95,9 @@ class long_transfer {
     return s_.all(good);
   }
 
-  XYL_FN bool push(std::uint64_t k) {
+  XYL_FN bool push(std::uint32_t k) {
     if (k >= layout::long_slots && k % credit_step == 0 && !may_write(first_ + k)) return false;
-    push_piece(s_, toward_peer(c_, t_.peer), t_.from, t_.bytes, grain_of(t_.from, 0), chunk(k), place(c_.rank, k),
-               1, 1);
+    push_piece(s_, toward_peer(c_, t_.peer), t_.from, t_.bytes, grain_of(t_.from, 0), chunk(k), place(k), 1, 1);
     s_.sync();  // the lane that posts speaks for the stores of all lanes
     // The other lanes go on meanwhile.
     if (speaks()) s_.post(at<flag>(c_, t_.peer, flag_of(flag_family::message, c_.rank)), first_ + 1 + k);
@@ -106,22 +106,22 @@ class long_transfer {
 
   // use(chunk(k), where it lies in this rank's workspace)
   template <class Use>
-  XYL_FN bool take(std::uint64_t k, Use use) {
+  XYL_FN bool take(std::uint32_t k, Use use) {
     const std::uint64_t number = first_ + 1 + k;
     // Acquire: the data was written before the flag.
     if (!await(flag_family::message, number, phase::message)) return false;
-    use(chunk(k), place(t_.peer, k));
-    if (k % credit_step != credit_step - 1 && number != last_) return true;
+    use(chunk(k), place(k));
+    if (k % credit_step != credit_step - 1 && number != last()) return true;
     s_.sync();  // the lane that posts speaks for the loads of all lanes
     // Release: what this block read there was read before the sender writes there again.
     if (speaks()) give_credit(number);
     return true;
   }
 
-  XYL_FN bool was_taken() { return await(flag_family::credit, last_, phase::credit) && count(); }
+  XYL_FN bool was_taken() { return await(flag_family::credit, last(), phase::credit) && count(); }
   // After the last chunk.
   XYL_FN bool count() const {
-    if (s_.lane() == 0) *counter() = last_;
+    if (s_.lane() == 0) *counter() = last();
     return true;
   }
 
@@ -138,9 +138,12 @@ class long_transfer {
     return at_own<std::uint64_t>(
         c_, t_.sends ? c_.map.sent_offset(peer, block_) : c_.map.received_offset(peer, block_));
   }
-  XYL_FN std::uint64_t place(int sender, std::uint64_t k) const {
-    return c_.map.long_slot_offset(c_.map.slot(s_.epoch()), static_cast<unsigned>(sender), block_, k,
-                                   t_.slot_bytes);
+  XYL_FN std::uint64_t last() const { return first_ + chunks_; }
+  XYL_FN unsigned units_of_chunk() const { return t_.slot_bytes / 16; }
+  XYL_FN std::uint64_t place(std::uint32_t k) const {
+    const auto sender = static_cast<unsigned>(t_.sends ? c_.rank : t_.peer);
+    return c_.map.long_slots_offset(c_.map.slot(s_.epoch()), sender, block_, t_.slot_bytes) +
+           k % layout::long_slots * t_.slot_bytes;
   }
   XYL_FN std::uint64_t flag_of(flag_family family, int writer) const {
     return c_.map.flag_offset(family, static_cast<unsigned>(writer), block_);
@@ -170,8 +173,10 @@ class long_transfer {
   const Call& c_;
   const transfer& t_;
   const unsigned block_;
-  std::uint64_t begin_, end_, units_of_chunk_;  // units of the message
-  std::uint64_t first_, last_;                  // numbers
+  // Units of the message: a block's part is below 64 GB.
+  std::uint64_t begin_;
+  std::uint32_t units_, chunks_;
+  std::uint64_t first_;  // number
 };
 
 template <class S, class Call>

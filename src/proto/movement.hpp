@@ -52,32 +52,44 @@ XYL_FN int rank_after(const Call& c, int k) {
   return c.rank + k < c.ranks ? c.rank + k : c.rank + k - c.ranks;
 }
 
+// What the loops below count in: units of a range, from 0. A launch's part is far below 32 GB.
+struct lane_walk {
+  std::uint32_t lanes, whole, all;  // whole: those whose 16 bytes all belong to the piece, one word each
+
+  template <class S>
+  XYL_FN lane_walk(const S& s, range units, std::uint64_t bytes, unsigned grain) : lanes(s.lanes()) {
+    const std::uint64_t whole_units = grain == 16 ? bytes / 16 : 0;
+    all = units.end > units.begin ? static_cast<std::uint32_t>(units.end - units.begin) : 0;
+    whole = whole_units < units.begin         ? 0
+            : whole_units - units.begin < all ? static_cast<std::uint32_t>(whole_units - units.begin)
+                                              : all;
+  }
+};
+
 // What does not fill a lane's batch: its loads are on their way together too. Whole units u, u + lanes ... of which
 // fewer than a batch are below `end`.
 template <bool FromPeer = false, class S>
-XYL_FN void load_rest(S& s, const unit16* from, std::uint64_t u, std::uint64_t end, std::uint64_t lanes,
-                      unit16 (&data)[move_unroll]) {
+XYL_FN void load_rest(S& s, const unit16* from, std::uint32_t u, const lane_walk& w, unit16 (&data)[move_unroll]) {
 #pragma unroll
   for (int i = 0; i < move_unroll - 1; ++i) {
-    if (u + i * lanes >= end) continue;
+    if (u + i * w.lanes >= w.whole) continue;
     if constexpr (FromPeer)
-      data[i] = s.load_peer16(from + (u + i * lanes));
+      data[i] = s.load_peer16(from + (u + i * w.lanes));
     else
-      data[i] = s.load16(from + (u + i * lanes));
+      data[i] = s.load16(from + (u + i * w.lanes));
   }
 }
 template <class S>
-XYL_FN void store_rest(S& s, unit16* to, std::uint64_t u, std::uint64_t end, std::uint64_t lanes,
-                       const unit16 (&data)[move_unroll]) {
+XYL_FN void store_rest(S& s, unit16* to, std::uint32_t u, const lane_walk& w, const unit16 (&data)[move_unroll]) {
 #pragma unroll
   for (int i = 0; i < move_unroll - 1; ++i)
-    if (u + i * lanes < end) s.store16(to + (u + i * lanes), data[i]);
+    if (u + i * w.lanes < w.whole) s.store16(to + (u + i * w.lanes), data[i]);
 }
-// The first that is not below `end`.
-XYL_FN std::uint64_t past_rest(std::uint64_t u, std::uint64_t end, std::uint64_t lanes) {
+// The first that is not below w.whole.
+XYL_FN std::uint32_t past_rest(std::uint32_t u, const lane_walk& w) {
 #pragma unroll
   for (int i = 0; i < move_unroll - 1; ++i)
-    if (u < end) u += lanes;
+    if (u < w.whole) u += w.lanes;
   return u;
 }
 
@@ -91,31 +103,30 @@ XYL_FN void push_piece(S& s, const Call& c, const std::byte* piece, std::uint64_
     for (int k = first_step; k <= last_step; ++k)
       s.copy(c.workspace[rank_after(c, k)] + to, piece + units.begin * 16, bytes_of(units, bytes));
   } else {
-    const std::uint64_t lanes = s.lanes(), whole_units = grain == 16 ? bytes / 16 : 0;
-    const std::uint64_t whole = whole_units < units.end ? whole_units : units.end;
-    std::uint64_t u = units.begin + s.lane();
-    for (; u + (move_unroll - 1) * lanes < whole; u += move_unroll * lanes) {
+    const lane_walk w(s, units, bytes, grain);
+    const std::byte* const from = piece + units.begin * 16;
+    std::uint32_t u = s.lane();
+    for (; u + (move_unroll - 1) * w.lanes < w.whole; u += move_unroll * w.lanes) {
       unit16 data[move_unroll];
 #pragma unroll
       for (int i = 0; i < move_unroll; ++i)
-        data[i] = s.load16(reinterpret_cast<const unit16*>(piece) + (u + i * lanes));
+        data[i] = s.load16(reinterpret_cast<const unit16*>(from) + (u + i * w.lanes));
       for (int k = first_step; k <= last_step; ++k) {
         unit16* const staged = at<unit16>(c, rank_after(c, k), to);
 #pragma unroll
-        for (int i = 0; i < move_unroll; ++i) s.store16(staged + (u + i * lanes - units.begin), data[i]);
+        for (int i = 0; i < move_unroll; ++i) s.store16(staged + (u + i * w.lanes), data[i]);
       }
     }
-    if (u < whole) {
+    if (u < w.whole) {
       unit16 data[move_unroll];
-      load_rest(s, reinterpret_cast<const unit16*>(piece), u, whole, lanes, data);
-      for (int k = first_step; k <= last_step; ++k)
-        store_rest(s, at<unit16>(c, rank_after(c, k), to) - units.begin, u, whole, lanes, data);
-      u = past_rest(u, whole, lanes);
+      load_rest(s, reinterpret_cast<const unit16*>(from), u, w, data);
+      for (int k = first_step; k <= last_step; ++k) store_rest(s, at<unit16>(c, rank_after(c, k), to), u, w, data);
+      u = past_rest(u, w);
     }
-    for (; u < units.end; u += lanes) {
-      const auto data = load_grained<unit16>(piece + u * 16, bytes - u * 16, grain);
-      for (int k = first_step; k <= last_step; ++k)
-        s.store16(at<unit16>(c, rank_after(c, k), to) + (u - units.begin), data);
+    for (; u < w.all; u += w.lanes) {
+      const std::uint64_t at_byte = (units.begin + u) * 16;
+      const auto data = load_grained<unit16>(piece + at_byte, bytes - at_byte, grain);
+      for (int k = first_step; k <= last_step; ++k) s.store16(at<unit16>(c, rank_after(c, k), to) + u, data);
     }
   }
 }
@@ -131,35 +142,37 @@ XYL_FN void deliver_and_forward(S& s, const Call& c, std::byte* piece, std::uint
       if (forward(k)) s.copy(c.workspace[rank_after(c, k)] + to, staged, bytes_of(units, bytes));
     s.copy(piece + units.begin * 16, staged, bytes_of(units, bytes));
   } else {
+    const lane_walk w(s, units, bytes, grain);
     const unit16* const staged = at<const unit16>(c, owner, from);
-    const std::uint64_t lanes = s.lanes(), whole_units = grain == 16 ? bytes / 16 : 0;
-    const std::uint64_t whole = whole_units < units.end ? whole_units : units.end;
-    std::uint64_t u = units.begin + s.lane();
-    for (; u + (move_unroll - 1) * lanes < whole; u += move_unroll * lanes) {
+    std::byte* const there = piece + units.begin * 16;
+    std::uint32_t u = s.lane();
+    for (; u + (move_unroll - 1) * w.lanes < w.whole; u += move_unroll * w.lanes) {
       unit16 data[move_unroll];
 #pragma unroll
-      for (int i = 0; i < move_unroll; ++i) data[i] = s.load_peer16(staged + (u + i * lanes - units.begin));
+      for (int i = 0; i < move_unroll; ++i) data[i] = s.load_peer16(staged + (u + i * w.lanes));
       for (int k = 1; k < c.ranks; ++k)
         if (forward(k))
 #pragma unroll
           for (int i = 0; i < move_unroll; ++i)
-            s.store16(at<unit16>(c, rank_after(c, k), to) + (u + i * lanes - units.begin), data[i]);
+            s.store16(at<unit16>(c, rank_after(c, k), to) + (u + i * w.lanes), data[i]);
 #pragma unroll
-      for (int i = 0; i < move_unroll; ++i) s.store16(reinterpret_cast<unit16*>(piece) + (u + i * lanes), data[i]);
+      for (int i = 0; i < move_unroll; ++i)
+        s.store16(reinterpret_cast<unit16*>(there) + (u + i * w.lanes), data[i]);
     }
-    if (BatchesRest && u < whole) {
+    if (BatchesRest && u < w.whole) {
       unit16 data[move_unroll];
-      load_rest<true>(s, staged - units.begin, u, whole, lanes, data);
+      load_rest<true>(s, staged, u, w, data);
       for (int k = 1; k < c.ranks; ++k)
-        if (forward(k)) store_rest(s, at<unit16>(c, rank_after(c, k), to) - units.begin, u, whole, lanes, data);
-      store_rest(s, reinterpret_cast<unit16*>(piece), u, whole, lanes, data);
-      u = past_rest(u, whole, lanes);
+        if (forward(k)) store_rest(s, at<unit16>(c, rank_after(c, k), to), u, w, data);
+      store_rest(s, reinterpret_cast<unit16*>(there), u, w, data);
+      u = past_rest(u, w);
     }
-    for (; u < units.end; u += lanes) {
-      const unit16 data = s.load_peer16(staged + (u - units.begin));
+    for (; u < w.all; u += w.lanes) {
+      const unit16 data = s.load_peer16(staged + u);
       for (int k = 1; k < c.ranks; ++k)
-        if (forward(k)) s.store16(at<unit16>(c, rank_after(c, k), to) + (u - units.begin), data);
-      store_grained(piece + u * 16, bytes - u * 16, grain, data);
+        if (forward(k)) s.store16(at<unit16>(c, rank_after(c, k), to) + u, data);
+      const std::uint64_t at_byte = (units.begin + u) * 16;
+      store_grained(piece + at_byte, bytes - at_byte, grain, data);
     }
   }
 }
@@ -178,25 +191,30 @@ XYL_FN void copy_piece(S& s, std::byte* to, const std::byte* from, std::uint64_t
   if constexpr (copying_space<S>) {
     s.copy(to + units.begin * 16, from + units.begin * 16, bytes_of(units, bytes));
   } else {
-    const std::uint64_t lanes = s.lanes(), whole_units = grain == 16 ? bytes / 16 : 0;
-    const std::uint64_t whole = whole_units < units.end ? whole_units : units.end;
-    std::uint64_t u = units.begin + s.lane();
-    for (; u + (move_unroll - 1) * lanes < whole; u += move_unroll * lanes) {
+    const lane_walk w(s, units, bytes, grain);
+    const std::byte* const here = from + units.begin * 16;
+    std::byte* const there = to + units.begin * 16;
+    std::uint32_t u = s.lane();
+    for (; u + (move_unroll - 1) * w.lanes < w.whole; u += move_unroll * w.lanes) {
       unit16 data[move_unroll];
 #pragma unroll
       for (int i = 0; i < move_unroll; ++i)
-        data[i] = s.load16(reinterpret_cast<const unit16*>(from) + (u + i * lanes));
+        data[i] = s.load16(reinterpret_cast<const unit16*>(here) + (u + i * w.lanes));
 #pragma unroll
-      for (int i = 0; i < move_unroll; ++i) s.store16(reinterpret_cast<unit16*>(to) + (u + i * lanes), data[i]);
+      for (int i = 0; i < move_unroll; ++i)
+        s.store16(reinterpret_cast<unit16*>(there) + (u + i * w.lanes), data[i]);
     }
-    if (u < whole) {
+    if (u < w.whole) {
       unit16 data[move_unroll];
-      load_rest(s, reinterpret_cast<const unit16*>(from), u, whole, lanes, data);
-      store_rest(s, reinterpret_cast<unit16*>(to), u, whole, lanes, data);
-      u = past_rest(u, whole, lanes);
+      load_rest(s, reinterpret_cast<const unit16*>(here), u, w, data);
+      store_rest(s, reinterpret_cast<unit16*>(there), u, w, data);
+      u = past_rest(u, w);
     }
-    for (; u < units.end; u += lanes)
-      store_grained(to + u * 16, bytes - u * 16, grain, load_grained<unit16>(from + u * 16, bytes - u * 16, grain));
+    for (; u < w.all; u += w.lanes) {
+      const std::uint64_t at_byte = (units.begin + u) * 16;
+      store_grained(to + at_byte, bytes - at_byte, grain,
+                    load_grained<unit16>(from + at_byte, bytes - at_byte, grain));
+    }
   }
 }
 

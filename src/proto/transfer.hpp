@@ -210,7 +210,7 @@ class transfer_part {
     if constexpr (!is_single_lane<S>) s.post(at<flag>(c, t_.peer, flag_of(c, flag_family::message)), number_);
   }
 
-  const transfer t_;
+  const transfer& t_;
   unsigned block_;
   std::uint64_t next_, end_;  // bytes of the message
   std::uint64_t left_;        // chunks
