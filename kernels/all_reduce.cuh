@@ -52,8 +52,12 @@ constexpr unsigned lanes_of_unit() {
 
 template <class Protocol, class T, int Ranks>
 kernel handle_of() {
-  return {reinterpret_cast<const void*>(all_reduce_kernel<Protocol, T, Ranks>), Protocol::lanes(Ranks),
-          argument_capacity(Ranks), is_grouped<Protocol>(Ranks), lanes_of_unit<Protocol>()};
+  return {reinterpret_cast<const void*>(all_reduce_kernel<Protocol, T, Ranks>),
+          Protocol::lanes(Ranks),
+          argument_capacity(Ranks),
+          is_grouped<Protocol>(Ranks),
+          lanes_of_unit<Protocol>(),
+          std::is_same_v<T, packed>};
 }
 
 template <class Protocol, class T, bool Fixed = has_fixed_ranks<T>>

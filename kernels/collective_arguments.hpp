@@ -6,6 +6,7 @@
 #include "exec/host_scale.hpp"
 #include "kernels/arguments.hpp"
 #include "proto/copied.hpp"
+#include "proto/long_swap.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/transfer.hpp"
 
@@ -28,6 +29,13 @@ struct transfer_arguments : kernel_arguments<argument_capacity(0)> {
   transfer all[most];
 };
 static_assert(sizeof(transfer_arguments) <= 4096);  // what every driver passes to a kernel
+
+// Of two ranks. A reduction's input, output and count are the call's.
+struct swap_arguments : kernel_arguments<argument_capacity(2)> {
+  swapped both;
+  const std::byte* own = nullptr;
+  std::byte* own_to = nullptr;
+};
 
 // Of what stands between copies; the call's input, output and count are the chunk's.
 struct copy_arguments : kernel_arguments<argument_capacity(0)> {

@@ -5,7 +5,7 @@
 
 #include "exec/dispatch.hpp"
 #include "kernels/kernel_family.hpp"
-#include "proto/chosen_reduction.hpp"
+#include "proto/stand_in.hpp"
 
 namespace xyl {
 namespace {
@@ -43,10 +43,17 @@ kernel choose_copied_kernel(xylDataType_t type) {
   return index < 0 ? kernel{} : reduces()[static_cast<std::size_t>(index)].copied;
 }
 
-kernel choose_move_kernel(move_form form, int ranks) {
+kernel choose_swap_kernel() { return moves().swap; }
+
+kernel choose_swap_sum_kernel(xylDataType_t type) {
+  const int index = element_types::index_of(type);
+  return index < 0 ? kernel{} : reduces()[static_cast<std::size_t>(index)].swap;
+}
+
+kernel choose_move_kernel(move_form form, int ranks, bool whole) {
   switch (form) {
     case move_form::packet:
-      return moves().packet[static_cast<std::size_t>(index_of_fixed(ranks) + 1)];
+      return moves().packet[static_cast<std::size_t>(whole ? index_of_fixed(ranks) + 1 : 0)];
     case move_form::spread:
       return moves().spread_broadcast;
     default:
@@ -57,10 +64,13 @@ kernel choose_move_kernel(move_form form, int ranks) {
 std::span<const kernel> all_collective_kernels() {
   static const std::vector<kernel> all = [] {
     std::vector<kernel> list(moves().packet.begin(), moves().packet.end());
-    for (const kernel& k : {moves().exchange, moves().spread_broadcast, moves().transfer}) list.push_back(k);
+    for (const kernel& k : {moves().exchange, moves().spread_broadcast, moves().transfer, moves().swap})
+      list.push_back(k);
     for (const reduce_families& of_type : reduces())
       for (const kernel_family& family : {of_type.packet, of_type.direct, of_type.two_phase})
         list_family(family, list);
+    for (const reduce_families& of_type : reduces())
+      if (of_type.swap.function) list.push_back(of_type.swap);
     return list;
   }();
   return all;

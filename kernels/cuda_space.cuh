@@ -59,13 +59,13 @@ class cuda_space {
     word_ = machine::load_turn(&own().call.turn);
     poisoned_ = machine::load_relaxed(&own().poisoned.word);
     epoch_ = turn::epoch(word_);
-    if (threadIdx.x == 0) state_of_block = {0, 0, 0, &given_, epoch_, &own().call.turn};
+    if (threadIdx.x == 0) state_of_block = {0, 0, &given_, epoch_, &own().call.turn};
   }
 
   // Neither: launches of pairs do not take turns. The turn word stands still while no collective runs beside this.
   __device__ __forceinline__ bool begin_pair() {
     epoch_ = poison::epoch_of_pairs(turn::epoch(machine::load_turn(&own().call.turn)));
-    if (threadIdx.x == 0) state_of_block = {0, 0, 0, &given_, epoch_, &own().call.turn};
+    if (threadIdx.x == 0) state_of_block = {0, 0, &given_, epoch_, &own().call.turn};
     return __syncthreads_or(machine::load_relaxed(&own().poisoned.word) != 0) == 0;
   }
 
@@ -137,38 +137,16 @@ class cuda_space {
   template <int N>
   __device__ __forceinline__ bool get_row(const line* first, std::uint64_t stride, int skip, std::uint32_t packet,
                                           std::uint64_t (&data)[N], waiting w) {
-    const auto at = [&](int i) {
-      return reinterpret_cast<const line*>(reinterpret_cast<const std::byte*>(first) + i * stride);
-    };
-    patience p;
-    for (;;) {
-      std::uint64_t word[N][2];
-#pragma unroll
-      for (int i = 0; i < N; ++i) machine::load_line(at(i), word[i]);
-      std::uint32_t different = 0;
-#pragma unroll
-      for (int i = 0; i < N; ++i) different |= i == skip ? 0 : is_other(word[i], packet);
-      if (different == 0) [[likely]] {
-#pragma unroll
-        for (int i = 0; i < N; ++i)
-          if (i != skip) data[i] = (word[i][0] & 0xffffffffu) | word[i][1] << 32;
-        return true;
-      }
-      if (++p.polls % polls_per_look != 0) [[likely]]
-        continue;
-      int lacks = 0;
-      std::uint64_t seen = 0;
-#pragma unroll 1
-      for (int i = N - 1; i >= 0; --i) {
-        std::uint64_t again[2];
-        machine::load_line(at(i), again);
-        if (i == skip || is_other(again, packet) == 0) continue;
-        lacks = i;
-        seen = again[1] >> 32;
-      }
-      p.since = faults::look(p.since, w.of_line(lacks), packet, seen);
-      if (p.since == faults::over) return false;
-    }
+    return poll_row<N>(
+        first, stride, [&](int i) { return i != skip; }, packet, data, w);
+  }
+
+  // The same of the first `count` of N lines that follow each other; all N can be read.
+  template <int N>
+  __device__ __forceinline__ bool get_first(const line* first, int count, std::uint32_t packet,
+                                            std::uint64_t (&data)[N], waiting w) {
+    return poll_row<N>(
+        first, sizeof(line), [&](int i) { return i < count; }, packet, data, w);
   }
 
   // As get_all(), and the last line is the header of rank `source` (null: none): what does not carry the
@@ -198,17 +176,6 @@ class cuda_space {
     for (int i = 0; i < N; ++i)
       if (lines[i] != nullptr) (void)machine::load_acquire(&lines[i]->word[1]);
     return true;
-  }
-
-  // A count of this device alone: release and acquire at its scope join what all blocks of the launch have read and
-  // written to the one that goes on, and what that one then releases at system scope releases all of it.
-  __device__ __forceinline__ bool last_out() {
-    __syncthreads();
-    if (gridDim.x == 1) return true;
-    if (threadIdx.x == 0)
-      state_of_block.is_last = machine::count_in(&control().call.arrived, gridDim.x - 1) == gridDim.x - 1;
-    __syncthreads();
-    return state_of_block.is_last != 0;
   }
 
   __device__ __forceinline__ void refuse(waiting w, std::uint64_t wanted, std::uint64_t seen) {
@@ -246,6 +213,43 @@ class cuda_space {
   }
 
  private:
+  template <int N, class Wanted>
+  __device__ __forceinline__ bool poll_row(const line* first, std::uint64_t stride, Wanted is_wanted,
+                                           std::uint32_t packet, std::uint64_t (&data)[N], waiting w) {
+    const auto at = [&](int i) {
+      return reinterpret_cast<const line*>(reinterpret_cast<const std::byte*>(first) + i * stride);
+    };
+    patience p;
+    for (;;) {
+      std::uint64_t word[N][2];
+#pragma unroll
+      for (int i = 0; i < N; ++i) machine::load_line(at(i), word[i]);
+      std::uint32_t different = 0;
+#pragma unroll
+      for (int i = 0; i < N; ++i) different |= is_wanted(i) ? is_other(word[i], packet) : 0;
+      if (different == 0) [[likely]] {
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          if (is_wanted(i)) data[i] = (word[i][0] & 0xffffffffu) | word[i][1] << 32;
+        return true;
+      }
+      if (++p.polls % polls_per_look != 0) [[likely]]
+        continue;
+      int lacks = 0;
+      std::uint64_t seen = 0;
+#pragma unroll 1
+      for (int i = N - 1; i >= 0; --i) {
+        std::uint64_t again[2];
+        machine::load_line(at(i), again);
+        if (!is_wanted(i) || is_other(again, packet) == 0) continue;
+        lacks = i;
+        seen = again[1] >> 32;
+      }
+      p.since = faults::look(p.since, w.of_line(lacks), packet, seen);
+      if (p.since == faults::over) return false;
+    }
+  }
+
   template <int N, bool Header>
   __device__ __forceinline__ bool poll(const line* const (&lines)[N], std::uint32_t packet,
                                        std::uint64_t (&data)[N], waiting w, int source, std::uint64_t fingerprint) {

@@ -13,7 +13,6 @@ namespace xyl {
 // What the lanes of a block share, and what is needed when something is wrong: a call of `wrong` is in every wait,
 // and what it is given takes registers there.
 struct block_state {
-  unsigned is_last;                   // of last_out()
   unsigned passed_on;                 // 1 once a lane took it upon itself to tell the host about poison
   unsigned long long next_host_look;  // time from which host memory may be looked at again
   const void* given;                  // the kernel's arguments

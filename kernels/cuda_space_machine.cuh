@@ -55,12 +55,6 @@ __device__ __forceinline__ std::uint64_t look_at_flag(flag_order how, const std:
 __device__ __forceinline__ void flag_was_seen(flag_order how) {
   if (how == flag_order::fenced) fence_system();
 }
-// Counts from 0 to `most` and begins again; returns what it was.
-__device__ __forceinline__ std::uint32_t count_in(std::uint32_t* counter, std::uint32_t most) {
-  std::uint32_t before;
-  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(most) : "memory");
-  return before;
-}
 // Both words in one access; each is whole, and no order between them is relied on.
 __device__ __forceinline__ void store_line(line* to, std::uint64_t first, std::uint64_t second) {
   asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(to), "l"(first), "l"(second) : "memory");

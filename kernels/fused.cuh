@@ -2,7 +2,7 @@
 //
 // Kernels of the fused allreduce; instantiated per type and form by kernels/fused_*.cu. Those for any number of
 // ranks do everything; those for 2, 4 and 8 do not mix experts' outputs; and where a row goes one way, there is one
-// that does not quantise either.
+// that does not quantise either. What is pulled is pulled between two ranks.
 #pragma once
 
 #include "kernels/codec_cuda.cuh"
@@ -45,10 +45,7 @@ __global__ void __launch_bounds__(most_fused_lanes(Form, Ranks), fused_blocks_of
   using kind = fused_kind<cuda_codec<T>, cuda_quantiser, Ranks, false, Quantises>;
   __shared__ fused_state state;
   fused_pull_space_of<Form, Ranks> space(given, state);
-  if constexpr (Form == fused_form::one_shot_pull)
-    fused_one_shot_pull<kind>(space, given.what, given.work, given.input_of);
-  else
-    fused_two_shot_pull<kind>(space, given.what, given.work, given.input_of);
+  fused_one_shot_pull<kind>(space, given.what, given.work, given.input_of);
 }
 
 template <fused_form Form, class T, int Ranks, bool Quantises>
@@ -78,17 +75,28 @@ kernel fused_handle_of() {
   return {kernel_of(), most_fused_lanes(Form, Ranks), argument_capacity(Ranks)};
 }
 
+template <fused_form Form, class T, int Ranks, bool Quantises>
+kernel fused_handle_if_built() {
+  if constexpr (has_fused_kernel_for(Form, Ranks, Quantises))
+    return fused_handle_of<Form, T, Ranks, Quantises>();
+  else
+    return {};
+}
+
 template <fused_form Form, class T>
 fused_family fused_kernels() {
   fused_family family;
-  family.any = fused_handle_of<Form, T, 0>();
-  if constexpr (!std::is_same_v<T, float>) {
-    family.fixed = {fused_handle_of<Form, T, 2>(), fused_handle_of<Form, T, 4>(), fused_handle_of<Form, T, 8>()};
-    if constexpr (Form != fused_form::two_shot && Form != fused_form::two_shot_pull)
-      family.plain = {fused_handle_of<Form, T, 2, false>(), fused_handle_of<Form, T, 4, false>(),
-                      fused_handle_of<Form, T, 8, false>()};
-  }
+  if constexpr (!pulls(Form)) family.any = fused_handle_of<Form, T, 0>();
+  if constexpr (pulls(Form) || !std::is_same_v<T, float>)
+    family.fixed = {fused_handle_if_built<Form, T, 2, true>(), fused_handle_if_built<Form, T, 4, true>(),
+                    fused_handle_if_built<Form, T, 8, true>()};
   return family;
+}
+
+template <fused_form Form, class T>
+fixed_kernels plain_fused_kernels() {
+  return {fused_handle_if_built<Form, T, 2, false>(), fused_handle_if_built<Form, T, 4, false>(),
+          fused_handle_if_built<Form, T, 8, false>()};
 }
 
 }  // namespace xyl

@@ -8,6 +8,27 @@
 
 namespace xyl {
 
+// Whether a form has kernels for so many ranks alone: 2, 4 and 8, where a call of so many is done in that form
+// unless somebody says otherwise. Four ranks that quantise take two steps, or packets.
+constexpr bool has_fused_kernel_for(fused_form form, int ranks, bool quantises) {
+  switch (form) {
+    case fused_form::two_shot_packet:
+      return ranks == 4 || ranks == 8;
+    case fused_form::one_shot:
+      return ranks == 2 || (ranks == 4 && !quantises);
+    case fused_form::one_shot_pull:
+      return ranks == 2;
+    default:
+      return ranks == 2 || ranks == 4 || ranks == 8;
+  }
+}
+
+// The ranks that the kernel of a call is made for, or 0: it takes any number.
+constexpr int ranks_of_fused_kernel(fused_form form, int ranks, unsigned element_bytes, const fused_work& work) {
+  const bool is_possible = pulls(form) || (element_bytes != 4 && work.experts == 0);
+  return is_possible && has_fused_kernel_for(form, ranks, quantises(work.pattern)) ? ranks : 0;
+}
+
 // The most lanes of a block, and how many blocks of that size fit on a multiprocessor of every generation without
 // spills. fixed_ranks: 2, 4, 8, or 0 for a kernel that takes any number. A block of the flagged forms holds 8192
 // elements of 16 bits, so that hardly any row needs a second one; 6144 where the number of ranks is no constant.

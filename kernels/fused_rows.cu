@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/fused_rows.cuh"
 
-template xyl::rows_kernels xyl::rows_kernels_of<xyl::float16>();
-template xyl::rows_kernels xyl::rows_kernels_of<xyl::bfloat16>();
-template xyl::rows_kernels xyl::rows_kernels_of<float>();
+template xyl::kernel xyl::rows_kernel_of<xyl::float16, true>();
+template xyl::kernel xyl::rows_kernel_of<xyl::bfloat16, true>();
+template xyl::kernel xyl::rows_kernel_of<float, true>();

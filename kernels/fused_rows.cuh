@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Kernels of the second step of a fused call in two (proto/fused_rows.hpp); instantiated per type by
-// kernels/fused_rows.cu.
+// kernels/fused_rows.cu, those that do not quantise by kernels/fused_plain_rows.cu.
 #pragma once
 
 #include "kernels/codec_cuda.cuh"
@@ -15,10 +15,14 @@ namespace xyl {
 
 using rows_arguments = fused_arguments<argument_capacity(2)>;
 template <class T>
-using rows_space = fused_space<argument_capacity(2), pieces_of_row_lane(sizeof(T))>;
+using rows_space = fused_space<argument_capacity(2), pieces_of_row_lane(sizeof(T)), false, true>;
+
+// Registers for twice as many rows at once, where that is enough.
+template <class T, bool Quantises>
+inline constexpr int blocks_of_rows = Quantises || sizeof(T) == 4 ? 1 : 2;
 
 template <class T, bool Quantises>
-__global__ void __launch_bounds__(most_lanes_of_rows, 1)
+__global__ void __launch_bounds__(most_lanes_of_rows, blocks_of_rows<T, Quantises>)
     fused_rows_kernel(const __grid_constant__ rows_arguments given) {
   using kind = fused_kind<cuda_codec<T>, cuda_quantiser, 2, false, Quantises>;
   __shared__ fused_state state;
@@ -27,10 +31,9 @@ __global__ void __launch_bounds__(most_lanes_of_rows, 1)
   fused_rows<kind, 2>(space, given.what, given.work);
 }
 
-template <class T>
-rows_kernels rows_kernels_of() {
-  return {{reinterpret_cast<const void*>(fused_rows_kernel<T, false>), most_lanes_of_rows, argument_capacity(2)},
-          {reinterpret_cast<const void*>(fused_rows_kernel<T, true>), most_lanes_of_rows, argument_capacity(2)}};
+template <class T, bool Quantises>
+kernel rows_kernel_of() {
+  return {reinterpret_cast<const void*>(fused_rows_kernel<T, Quantises>), most_lanes_of_rows, argument_capacity(2)};
 }
 
 }  // namespace xyl

@@ -26,16 +26,18 @@ struct fused_state {
 
 // Flagged: nothing asks for the epoch before the lanes have met in join(). It is read where it is needed, from
 // shared memory, and the number of teams from constant memory: registers are short.
-template <int Capacity, int Pieces, bool Flagged = false>
+// Alone: each row is one block's, so that blocks have nothing to tell each other; fused_work::split is 1.
+template <int Capacity, int Pieces, bool Flagged = false, bool Alone = false>
 class fused_space : public cuda_space<Capacity> {
   using base = cuda_space<Capacity>;
 
  public:
   static constexpr int pieces_of_lane = Pieces;
+  static constexpr bool combines_alone = true;
 
   __device__ __forceinline__ fused_space(const fused_arguments<Capacity>& given, fused_state& state)
       : base(given), given_(given), state_(state) {
-    if (given_.work.is_clustered) {
+    if (!Alone && given_.work.is_clustered) {
       if (threadIdx.x == 0)
         for (std::uint64_t& m : state_.meeting) machine::init_meeting(&m);
       // No block writes to another's shared memory before that has begun.
@@ -76,23 +78,25 @@ class fused_space : public cuda_space<Capacity> {
 #pragma unroll
     for (int j = 0; j < J; ++j) group[j] = over_warp<Op>(leaf[j]);
     std::uint32_t value[4];
-    if (w.is_clustered) {
+    if (!Alone && w.is_clustered) {
       if (!in_cluster(w, t, pieces, good, group, value)) return false;
-    } else if (w.split > 1) {
+    } else if (!Alone && w.split > 1) {
       if (!by_lines(t, row, set, pieces, good, group, value)) return false;
-    } else {
-      std::uint32_t* const shared = state_.group[turn_++ % 2];
-      for_each_group<J>(t, [&](int j, unsigned g) {
-        if (in_warp() == 0) shared[g] = group[j];
-      });
-      if (!base::all(good)) return false;
-      const uint4 four = reinterpret_cast<const uint4*>(shared)[in_warp()];
-      const std::uint32_t read[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-      for (unsigned i = 0; i < 4; ++i) value[i] = has_group(pieces, i) ? read[i] : 0;  // the rest was never written
+    } else if (!in_block(t, pieces, good, group, value)) {
+      return false;
     }
-    out = over_warp<Op>(Op::combine(Op::combine(value[0], value[1]), Op::combine(value[2], value[3])));
+    out = over_groups<Op>(value);
     return true;
+  }
+  // The same where a block has the whole row and nobody gives up.
+  template <class Op, int J>
+  __device__ __forceinline__ std::uint32_t row_combine_alone(const row_team& t, unsigned pieces,
+                                                             const std::uint32_t (&leaf)[J]) {
+    std::uint32_t group[J], value[4];
+#pragma unroll
+    for (int j = 0; j < J; ++j) group[j] = over_warp<Op>(leaf[j]);
+    (void)in_block(t, pieces, true, group, value);
+    return over_groups<Op>(value);
   }
 
   template <int J>
@@ -119,6 +123,26 @@ class fused_space : public cuda_space<Capacity> {
     for (int distance = 1; distance < 32; distance *= 2)
       value = Op::combine(value, __shfl_xor_sync(~0u, value, distance));
     return value;
+  }
+
+  template <class Op>
+  static __device__ __forceinline__ std::uint32_t over_groups(const std::uint32_t (&value)[4]) {
+    return over_warp<Op>(Op::combine(Op::combine(value[0], value[1]), Op::combine(value[2], value[3])));
+  }
+
+  template <int J>
+  __device__ __forceinline__ bool in_block(const row_team& t, unsigned pieces, bool good,
+                                           const std::uint32_t (&group)[J], std::uint32_t (&value)[4]) {
+    std::uint32_t* const shared = state_.group[turn_++ % 2];
+    for_each_group<J>(t, [&](int j, unsigned g) {
+      if (in_warp() == 0) shared[g] = group[j];
+    });
+    if (!base::all(good)) return false;
+    const uint4 four = reinterpret_cast<const uint4*>(shared)[in_warp()];
+    const std::uint32_t read[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) value[i] = has_group(pieces, i) ? read[i] : 0;  // the rest was never written
+    return true;
   }
 
   // f(j, g) for the groups of this warp, on all its lanes.
@@ -176,11 +200,10 @@ class fused_space : public cuda_space<Capacity> {
       for_each_group<J>(t, [&](int j, unsigned g) {
         if (in_warp() == 0) base::put(line_of(g), group[j], e);
       });
-    const line* lines[4];
     std::uint64_t data[4] = {};
-#pragma unroll
-    for (unsigned i = 0; i < 4; ++i) lines[i] = has_group(pieces, i) ? line_of(in_warp() * 4 + i) : nullptr;
-    if (good) good = base::template get_all<4>(lines, e, data, waiting{c.rank, phase::team, 1});
+    const int groups = static_cast<int>((pieces + 31) / 32), count = groups - static_cast<int>(in_warp() * 4);
+    if (good)
+      good = base::template get_first<4>(line_of(in_warp() * 4), count, e, data, waiting{c.rank, phase::team, 1});
 #pragma unroll
     for (int i = 0; i < 4; ++i) value[i] = static_cast<std::uint32_t>(data[i]);
     return base::all(good);

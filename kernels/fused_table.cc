@@ -8,15 +8,24 @@ namespace {
 
 struct type_entry {
   xylDataType_t type;
-  std::array<fused_family, fused_forms> family;  // by form
+  std::array<fused_family, device_fused_forms> family;  // by form
 };
+
+// In the two-shot form of bulk data owners need what quantises, and have little to do else.
+template <fused_form Form, class T>
+fused_family family_of() {
+  fused_family family = fused_kernels<Form, T>();
+  if constexpr (Form != fused_form::two_shot && !std::is_same_v<T, float>)
+    family.plain = plain_fused_kernels<Form, T>();
+  return family;
+}
 
 template <class T>
 type_entry entry(xylDataType_t type) {
   return {type,
-          {fused_kernels<fused_form::packet, T>(), fused_kernels<fused_form::two_shot_packet, T>(),
-           fused_kernels<fused_form::one_shot, T>(), fused_kernels<fused_form::two_shot, T>(),
-           fused_kernels<fused_form::one_shot_pull, T>(), fused_kernels<fused_form::two_shot_pull, T>()}};
+          {family_of<fused_form::packet, T>(), family_of<fused_form::two_shot_packet, T>(),
+           family_of<fused_form::one_shot, T>(), family_of<fused_form::two_shot, T>(),
+           family_of<fused_form::one_shot_pull, T>()}};
 }
 
 const std::array<type_entry, 3>& table() {
@@ -32,18 +41,20 @@ kernel choose_fused_kernel(fused_form form, xylDataType_t type, const fused_work
     if (e.type != type) continue;
     const fused_family& family = e.family[static_cast<std::size_t>(form)];
     const int fixed = ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : -1;
-    if (fixed < 0 || work.experts != 0 || !family.fixed[fixed].function) return family.any;
-    return quantises(work.pattern) || !family.plain[fixed].function ? family.fixed[fixed] : family.plain[fixed];
+    if (fixed < 0 || work.experts != 0) return family.any;
+    if (!quantises(work.pattern) && family.plain[fixed].function) return family.plain[fixed];
+    return family.fixed[fixed].function ? family.fixed[fixed] : family.any;
   }
   return {};
 }
 
 kernel choose_rows_kernel(xylDataType_t type, fused_pattern pattern) {
-  const rows_kernels found = type == xylFloat16    ? rows_kernels_of<float16>()
-                             : type == xylBfloat16 ? rows_kernels_of<bfloat16>()
-                             : type == xylFloat32  ? rows_kernels_of<float>()
-                                                   : rows_kernels{};
-  return quantises(pattern) ? found.quantising : found.plain;
+  const auto of_type = [&]<class T>(T) {
+    return quantises(pattern) ? rows_kernel_of<T, true>() : rows_kernel_of<T, false>();
+  };
+  if (type == xylFloat16) return of_type(float16{});
+  if (type == xylBfloat16) return of_type(bfloat16{});
+  return type == xylFloat32 ? of_type(float{}) : kernel{};
 }
 
 std::span<const fused_kernel_entry> all_fused_kernels() {
@@ -52,7 +63,7 @@ std::span<const fused_kernel_entry> all_fused_kernels() {
     for (const type_entry& e : table())
       for (std::size_t f = 0; f < e.family.size(); ++f) {
         const auto form = static_cast<fused_form>(f);
-        list.push_back({form, e.family[f].any});
+        if (e.family[f].any.function) list.push_back({form, e.family[f].any});
         for (const auto* some : {&e.family[f].fixed, &e.family[f].plain})
           for (const kernel& k : *some)
             if (k.function) list.push_back({form, k});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Which fused kernels exist. Compiles with any compiler; the functions fused_kernels are instantiated in
-// kernels/fused_*.cu.
+// kernels/fused_*.cu, plain_fused_kernels in files of their own: less of their code depends on the SM.
 #pragma once
 
 #include "kernels/kernel_table.hpp"
@@ -9,21 +9,24 @@
 
 namespace xyl {
 
-// `fixed` are for 2, 4 and 8 ranks; `plain` those that do not quantise. Null where they do not exist.
+// For 2, 4 and 8 ranks; null where they do not exist.
+using fixed_kernels = std::array<kernel, 3>;
+
+// `plain` are those that do not quantise.
 struct fused_family {
   kernel any;
-  std::array<kernel, 3> fixed, plain;
+  fixed_kernels fixed, plain;
 };
 
+// All of a family but the plain ones.
 template <fused_form Form, class T>
 fused_family fused_kernels();
+template <fused_form Form, class T>
+fixed_kernels plain_fused_kernels();
 
 // Of the second step of a call in two.
-struct rows_kernels {
-  kernel plain, quantising;
-};
-template <class T>
-rows_kernels rows_kernels_of();
+template <class T, bool Quantises>
+kernel rows_kernel_of();
 
 // function is null for a type that has none.
 kernel choose_fused_kernel(fused_form form, xylDataType_t type, const fused_work& work, int ranks);

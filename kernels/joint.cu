@@ -24,8 +24,7 @@ template <class T>
 __global__ void __launch_bounds__(joint_lanes, 1)
     joint_reduce_kernel(const __grid_constant__ joint_reduce_arguments given) {
   joint_space space;
-  reduce_jointly(space, given.what, chosen_reduction<cuda_codec<T>>(given.operation, given.type, given.divisor),
-                 blockIdx.y);
+  reduce_jointly(space, given.what, any_reduction<T>(given.operation, given.type, given.divisor), blockIdx.y);
 }
 
 __global__ void __launch_bounds__(joint_lanes, 1) move_kernel(const __grid_constant__ joint_move_arguments given) {
@@ -38,9 +37,10 @@ __global__ void __launch_bounds__(joint_lanes, 1) move_kernel(const __grid_const
 kernel choose_joint_reduce_kernel(xylDataType_t type) {
   kernel found{nullptr, joint_lanes, argument_capacity(0)};
   element_types::for_each([&](auto entry, int) {
-    if (entry.code == type)
-      found.function =
-          reinterpret_cast<const void*>(joint_reduce_kernel<stand_in_of<typename decltype(entry)::type>>);
+    using element = typename decltype(entry)::type;
+    if (entry.code != type) return;
+    found.function = reinterpret_cast<const void*>(joint_reduce_kernel<stand_in_of<element>>);
+    found.counts_bytes = is_packed<element>;
   });
   return found;
 }

@@ -5,7 +5,7 @@
 
 #include "kernels/arguments.hpp"
 #include "kernels/kernel_family.hpp"
-#include "proto/chosen_reduction.hpp"
+#include "proto/stand_in.hpp"
 
 namespace xyl {
 namespace {
@@ -19,10 +19,9 @@ template <class T>
 type_entry entry(xylDataType_t type) {
   const packet_families packet = packet_kernels<stand_in_of<T>>();
   const flagged_families flagged = flagged_kernels<stand_in_of<T>>();
-  const wide_packet_families wide = wide_packet_kernels<stand_in_of<T>>();
   return {type,
-          {packet.one_shot, flagged.one_shot, flagged.two_shot, flagged.ring, packet.two_shot, wide.one_shot,
-           wide.two_shot}};
+          {packet.one_shot, flagged.one_shot, flagged.two_shot, flagged.ring, packet.two_shot,
+           wide_packet_kernels<stand_in_of<T>>()}};
 }
 
 const std::array<type_entry, 14>& table() {

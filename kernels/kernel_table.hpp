@@ -2,7 +2,7 @@
 //
 // Which kernels exist, by type and algorithm, as handles for the CUDA runtime. Compiles with any compiler. The
 // functions packet_kernels, wide_packet_kernels and flagged_kernels are instantiated in kernels/*.cu, one file for
-// each type and family.
+// each family and type, but one for all types that share kernels (proto/stand_in.hpp).
 #pragma once
 
 #include <array>
@@ -20,6 +20,12 @@ struct kernel {
   int capacity = 0;                // of its kernel_arguments
   bool is_grouped = false;         // its lanes form groups, see proto/grouped_packet.hpp
   unsigned lanes_of_unit = 1;      // that hold one together, and see to headers besides, see proto/wide_packet.hpp
+  bool counts_bytes = false;       // its counts are of bytes, not elements, see proto/packed_reduction.hpp
+
+  // What it is given as the count of so many elements.
+  std::uint64_t count_of(std::uint64_t elements, std::uint64_t element_bytes) const {
+    return counts_bytes ? elements * element_bytes : elements;
+  }
 };
 
 // One protocol for one type. `fixed` are the sums for 2, 4 and 8 ranks, null where they do not exist.
@@ -39,11 +45,8 @@ struct packet_families {
 template <class T>
 packet_families packet_kernels();
 
-struct wide_packet_families {
-  kernel_family one_shot, two_shot;
-};
 template <class T>
-wide_packet_families wide_packet_kernels();
+kernel_family wide_packet_kernels();
 
 struct flagged_families {
   kernel_family one_shot, two_shot, ring;

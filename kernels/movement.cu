@@ -6,7 +6,7 @@
 #include "kernels/collective_table.hpp"
 #include "kernels/cuda_space.cuh"
 #include "proto/exchange_packet.hpp"
-#include "proto/long_transfer.hpp"
+#include "proto/long_swap.hpp"
 
 namespace xyl {
 namespace {
@@ -50,9 +50,14 @@ __global__ void __launch_bounds__(transfer_lanes, 2)
   }
 }
 
+__global__ void __launch_bounds__(transfer_lanes, 2) swap_kernel(const __grid_constant__ swap_arguments given) {
+  cuda_space space(given);
+  swap_messages(space, given.what, given.both, given.own, given.own_to, blockIdx.x);
+}
+
 template <class Function>
-kernel handle_of(Function* function, unsigned lanes = move_lanes) {
-  return {reinterpret_cast<const void*>(function), lanes, argument_capacity(0)};
+kernel handle_of(Function* function, unsigned lanes = move_lanes, int capacity = argument_capacity(0)) {
+  return {reinterpret_cast<const void*>(function), lanes, capacity};
 }
 template <int Ranks>
 kernel packet_handle() {
@@ -65,7 +70,8 @@ move_kernels movement_kernels() {
   return {{packet_handle<0>(), packet_handle<2>(), packet_handle<4>(), packet_handle<8>()},
           handle_of(exchange_kernel),
           handle_of(spread_broadcast_kernel, spread_lanes),
-          handle_of(transfer_kernel, transfer_lanes)};
+          handle_of(transfer_kernel, transfer_lanes),
+          handle_of(swap_kernel, transfer_lanes, argument_capacity(2))};
 }
 
 }  // namespace xyl

@@ -16,8 +16,10 @@ namespace xyl {
 
 // Two blocks of so many to a multiprocessor: the more lanes, the more loads are on their way (320 instead of 512
 // cost 4 ranks a fifth), and the fewer registers each has. With these none spills.
-constexpr unsigned pull_lanes(int ranks, std::size_t element_bytes) {
-  return element_bytes == 1 ? 320 : ranks < 4 ? 384 : ranks == 4 ? 448 : 512;
+template <class T>
+constexpr unsigned pull_lanes(int ranks) {
+  constexpr bool is_small = sizeof(T) == 1 && !std::is_same_v<T, packed>;
+  return is_small ? 320 : ranks < 4 ? 384 : ranks == 4 ? 448 : 512;
 }
 
 // What is added to a sum: nothing where inputs go through workspaces, as nobody asks for it.
@@ -54,7 +56,7 @@ __device__ __forceinline__ pull_view<Capacity, Adds> view_of(const pull_argument
 
 // Where nothing is registered, inputs go through workspaces.
 template <class T, int Ranks, bool Staged>
-__global__ void __launch_bounds__(pull_lanes(Ranks, sizeof(T)), 2)
+__global__ void __launch_bounds__(pull_lanes<T>(Ranks), 2)
     pull_reduce_kernel(const __grid_constant__ pull_arguments<argument_capacity(Ranks)> given) {
   cuda_space space(given);
   const auto what = view_of<!Staged>(given);
@@ -73,15 +75,18 @@ __global__ void __launch_bounds__(pull_lanes(Ranks, sizeof(T)), 2)
 
 template <class T, int Ranks, bool Staged>
 kernel pull_handle() {
-  return {reinterpret_cast<const void*>(pull_reduce_kernel<T, Ranks, Staged>), pull_lanes(Ranks, sizeof(T)),
-          argument_capacity(Ranks)};
+  kernel k{reinterpret_cast<const void*>(pull_reduce_kernel<T, Ranks, Staged>), pull_lanes<T>(Ranks),
+           argument_capacity(Ranks)};
+  k.counts_bytes = std::is_same_v<T, packed>;
+  return k;
 }
 
 template <class T, bool Staged>
 kernel_family pull_family() {
   kernel_family family;
   family.any = pull_handle<T, 0, Staged>();
-  if constexpr (has_fixed_ranks<T>)
+  // Copies are pulled only if somebody says so.
+  if constexpr (has_fixed_ranks<T> && !Staged)
     family.fixed = {pull_handle<T, 2, Staged>(), pull_handle<T, 4, Staged>(), pull_handle<T, 8, Staged>()};
   return family;
 }

@@ -5,7 +5,7 @@
 
 #include "exec/dispatch.hpp"
 #include "kernels/kernel_family.hpp"
-#include "proto/chosen_reduction.hpp"
+#include "proto/stand_in.hpp"
 
 namespace xyl {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Kernels of the protocols of 128-byte lines; instantiated per type by kernels/wide_packet_*.cu.
+// Kernels of the protocol of 128-byte lines; instantiated per type by kernels/wide_packet_*.cu.
 #pragma once
 
 #include "kernels/all_reduce.cuh"
 #include "kernels/cuda_space_wide.cuh"
-#include "proto/two_shot_wide_packet.hpp"
+#include "proto/wide_packet.hpp"
 
 namespace xyl {
 
@@ -21,17 +21,12 @@ struct wide_packet_protocol {
   }
 };
 
-struct two_shot_wide_protocol : wide_packet_protocol {
-  static constexpr unsigned lanes(int ranks) { return ranks == 2 ? 384 : ranks == 4 ? 256 : 192; }
-  template <class S, class Call, class R>
-  static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
-    two_shot_wide_allreduce(s, c, red);
-  }
-};
-
 template <class T>
-wide_packet_families wide_packet_kernels() {
-  return {family_of<wide_packet_protocol, T>(), family_of<two_shot_wide_protocol, T>()};
+kernel_family wide_packet_kernels() {
+  kernel_family family = family_of<wide_packet_protocol, T, false>();
+  // Between two ranks they are the choice for some sizes; among more only if somebody says so.
+  if constexpr (has_fixed_ranks<T>) family.fixed[0] = handle_of<wide_packet_protocol, T, 2>();
+  return family;
 }
 
 }  // namespace xyl

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/wide_packet.cuh"
 
-template xyl::wide_packet_families xyl::wide_packet_kernels<xyl::bfloat16>();
+template xyl::kernel_family xyl::wide_packet_kernels<xyl::bfloat16>();

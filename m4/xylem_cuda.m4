@@ -36,9 +36,11 @@ AC_SUBST([CUDA_CPPFLAGS])
 AC_SUBST([CUDA_LIBS])
 AC_SUBST([XYLEM_NVCCFLAGS])
 AC_SUBST([XYLEM_GENCODE])
-AC_SUBST([XYLEM_GENCODE_FLOAT16])
+AC_SUBST([XYLEM_GENCODE_BFLOAT16])
 AC_SUBST([XYLEM_GENCODE_FUSED])
+AC_SUBST([XYLEM_GENCODE_FUSED_BFLOAT16])
 AC_SUBST([XYLEM_GENCODE_FAMILY])
+AC_SUBST([XYLEM_GENCODE_FAMILY_BFLOAT16])
 AC_SUBST([XYLEM_DISTCHECK_CUDA])
 ])
 
@@ -88,8 +90,9 @@ rm -f conftest.cu conftest_cuda conftest_cuda.o
 # XYLEM_GENCODE_OF(VARIABLE, STEPS, [FAMILY]): nvcc's options for all of xylem_cubins and xylem_ptx. Most of nvcc's
 # time goes into what comes before ptxas and is the same for every SM between two STEPS, at which the source differs:
 # there a step's PTX is assembled for all SMs up to the next. FAMILY: cubins from SM 100 on have the instructions
-# that only the SM's family has; they run on all of the family, as those of 100f on 103, and PTX has none of them.
-# The toolkits that these are asked of come with drivers that know such cubins.
+# that only the SM's family has; they run on all of the family, as those of 100f on 103. So has their PTX, where
+# there is that of SM 90 for whatever is of no such family. The toolkits that these are asked of come with drivers
+# that know such cubins.
 AC_DEFUN([XYLEM_GENCODE_OF], [
 $1=
 for xylem_sm in $xylem_cubins; do
@@ -104,7 +107,10 @@ for xylem_sm in $xylem_cubins; do
   $1="$$1 -gencode arch=compute_$xylem_from,code=sm_$xylem_code"
 done
 for xylem_sm in $xylem_ptx; do
-  $1="$$1 -gencode arch=compute_$xylem_sm,code=compute_$xylem_sm"
+  xylem_from=$xylem_sm
+  m4_ifval([$3], [AS_CASE([" $xylem_ptx "], [*" 90 "*],
+                          [AS_IF([test $xylem_sm -ge 100 && test "$xylem_families" = yes], [xylem_from=${xylem_sm}f])])])
+  $1="$$1 -gencode arch=compute_$xylem_from,code=compute_$xylem_from"
 done
 ])
 
@@ -143,8 +149,11 @@ AS_CASE([$with_cuda_arch],
 # clusters, conversions to 16 bits, and to FP8. Conversions to NVFP4 are a family's.
 AS_VERSION_COMPARE([${xylem_cuda_version:-0}], [13.0], [xylem_families=no], [xylem_families=yes],
                    [xylem_families=yes])
+# Rounding a pair to binary16 takes one instruction more before SM 80, which is no reason for a step.
 XYLEM_GENCODE_OF([XYLEM_GENCODE], [75 90])
-XYLEM_GENCODE_OF([XYLEM_GENCODE_FLOAT16], [75 80 90])
-XYLEM_GENCODE_OF([XYLEM_GENCODE_FUSED], [75 80 89 90])
-XYLEM_GENCODE_OF([XYLEM_GENCODE_FAMILY], [75 80 89 90], [family])
+XYLEM_GENCODE_OF([XYLEM_GENCODE_BFLOAT16], [75 80 90])
+XYLEM_GENCODE_OF([XYLEM_GENCODE_FUSED], [75 89 90])
+XYLEM_GENCODE_OF([XYLEM_GENCODE_FUSED_BFLOAT16], [75 80 89 90])
+XYLEM_GENCODE_OF([XYLEM_GENCODE_FAMILY], [75 89 90], [family])
+XYLEM_GENCODE_OF([XYLEM_GENCODE_FAMILY_BFLOAT16], [75 80 89 90], [family])
 ])

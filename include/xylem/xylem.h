@@ -187,7 +187,9 @@ xylResult_t xylCommFinalize(xylComm_t comm);
  *
  * xylGroupEnd returns xylSuccess; xylInProgress if a communicator with blocking = 0 was begun; else the first error. If
  * a call in the group returned an error, nothing is run and xylGroupEnd returns that error. If a communicator cannot be
- * made, calls that communicate are not run. xylInvalidUsage: no group is open. */
+ * made, calls that communicate are not run. If all ranks of a communicator are in the group and on one GPU, and their
+ * calls on device memory differ, that communicator's calls on host memory are not run either.
+ * xylInvalidUsage: no group is open, or calls that differ. */
 xylResult_t xylGroupStart(void);
 xylResult_t xylGroupEnd(void);
 

@@ -44,8 +44,7 @@ bool store_seconds(std::string_view text, std::int64_t least_ns, std::int64_t& o
 
 // auto leaves the choice to the library; the rest are the names of proto/algorithm.hpp in its order.
 bool store_algorithm(std::string_view text, parameters& out) {
-  constexpr const char* names[] = {"auto", "packet",        "oneshot", "twoshot",
-                                   "ring", "twoshotpacket", "ll128",   "twoshotll128"};
+  constexpr const char* names[] = {"auto", "packet", "oneshot", "twoshot", "ring", "twoshotpacket", "ll128"};
   const std::optional<int> at = position(text, names);
   if (!at) return false;
   if (*at == 0)
@@ -134,8 +133,7 @@ constexpr parameter_info table[] = {
        out.timeout_warning_ns = ns;
        return true;
      }},
-    {"XYLEM_ALGO", "choice", "auto", "",
-     "auto, packet, oneshot, twoshot, ring, twoshotpacket, ll128 or twoshotll128",
+    {"XYLEM_ALGO", "choice", "auto", "", "auto, packet, oneshot, twoshot, ring, twoshotpacket or ll128",
      "The algorithm of every allreduce, and of other collectives where they have it, instead of a choice by "
      "message size.",
      store_algorithm},
@@ -318,11 +316,10 @@ result read_parameters(const char* const* environment, parameters& out) {
   if (read.deterministic && read.forced_algorithm == ring)
     add_problem(
         "XYLEM_ALGO is \"ring\", which XYLEM_DETERMINISTIC=1 rules out; allowed: auto, packet, oneshot, twoshot, "
-        "twoshotpacket, ll128 or twoshotll128");
+        "twoshotpacket or ll128");
   // See proto/sync_path.hpp and proto/algorithm.hpp.
   constexpr auto first_flag = static_cast<sync_path>(2);
-  constexpr algorithm packets[] = {static_cast<algorithm>(0), static_cast<algorithm>(4), static_cast<algorithm>(5),
-                                   static_cast<algorithm>(6)};
+  constexpr algorithm packets[] = {static_cast<algorithm>(0), static_cast<algorithm>(4), static_cast<algorithm>(5)};
   if (read.forced_sync && *read.forced_sync >= first_flag && read.forced_algorithm &&
       std::find(std::begin(packets), std::end(packets), *read.forced_algorithm) != std::end(packets))
     add_problem("XYLEM_ALGO asks for packets, and XYLEM_SYNC for flags; unset one, or let XYLEM_SYNC be ll");

@@ -9,7 +9,7 @@ namespace {
 // The most bytes of a message that one launch carries; the largest number there is where several are as good.
 std::uint64_t most_bytes(algorithm how, const by_size_limits& limits) {
   if (how == algorithm::two_shot || how == algorithm::ring) return UINT64_MAX;
-  return chunk_elements(how, limits.map, limits.chunk_bytes, 1);
+  return chunk_elements(how, limits.map, limits.chunk_bytes, 1, true);
 }
 
 }  // namespace
@@ -59,8 +59,8 @@ result ranges_from(std::span<const topo::plan_override::range> wanted, bool dete
     if (!how)
       return error(
           xylInvalidUsage,
-          "algorithm \"%s\" of allreduce cannot be run; packet, oneshot, twoshot, ring, twoshotpacket, ll128 and "
-          "twoshotll128 can",
+          "algorithm \"%s\" of allreduce cannot be run; packet, oneshot, twoshot, ring, twoshotpacket and ll128 "
+          "can",
           topo::name_of(w.how));
     if (deterministic && !topo::in_rank_order(w.how))
       return error(xylInvalidUsage, "algorithm \"%s\" of allreduce is ruled out by XYLEM_DETERMINISTIC=1",

@@ -119,7 +119,7 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
     return go_one_way([&] { return one_way_reduce(*space_, c, ranged, r.root); });
   }
   const bool scatters = r.what == collective::reduce_scatter;
-  algorithm how = selection_.choose(selection_.host, bytes);
+  algorithm how = selection_.choose(selection_.host, bytes, r.what == collective::all_reduce);
   if (r.what == collective::all_reduce && how == algorithm::one_shot && !op.scale && bytes > 0 &&
       bytes <= layout::inline_bytes()) {
     inline_ = {host_inline_function(t, o), c.record, fingerprint_, element_bytes, op.divisor};
@@ -127,7 +127,8 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
   }
   // A tiny contribution travels beside its header; packets are for everybody's result, rings too.
   if (r.what != collective::all_reduce && (scatters || how != algorithm::two_shot)) how = algorithm::one_shot;
-  std::uint64_t step = chunk_elements(how, c.map, selection_.host.chunk_bytes, element_bytes);
+  std::uint64_t step =
+      chunk_elements(how, c.map, selection_.host.chunk_bytes, element_bytes, r.what == collective::all_reduce);
   const int pieces = scatters ? ranks_ : 1;
   if (op.scale)
     step = std::min(step, c.map.scratch_bytes() / static_cast<unsigned>(pieces) / 16 * 16 / element_bytes);
@@ -158,7 +159,6 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
           good = one_shot_allreduce(*space_, c, ranged);
           break;
         case algorithm::two_shot:
-        case algorithm::two_shot_wide:
           good = two_shot_allreduce(*space_, c, ranged);
           break;
         case algorithm::ring:

@@ -20,19 +20,16 @@ namespace {
 // that packets are not for.
 constexpr std::uint64_t pull_bytes = 64 << 10;
 
-// Between two devices such a broadcast is a message: its chunks come and are copied at the same time. Measured: 64M
-// took 251 us in the other way, while a message each way takes 222.
-constexpr std::uint64_t message_bytes = 16 << 20;
-
 // The largest piece that packets are best for, measured in graphs, packets / one flag a block, in us. Two ranks,
 // one GPU each: 128K 4.0 / 5.5, 512K 7.0 / 6.7, broadcast 256K 4.1 / 5.2, 1M 11.6 / 7.5. Four ranks of one GPU:
-// 64K 6.6 / 8.8, 256K 9.9 / 10, broadcast 64K 5.7 / 6.6, 256K 7.9 / 7.4. Eight: alltoall 32K 13.8 / 13.9, 128K 36 /
-// 17, allgather 8K 9.7 / 11.5, 32K 13.4 / 12, broadcast 4K 8.3 / 8.2, 16K 11 / 8.5.
+// allgather 128K 4.3 / 5.4, 256K 6.6 / 5.7, alltoall 5.0 / 6.6, 7.7 / 7.1, broadcast 128K 3.7 / 3.8, 256K 4.3 / 4.2.
+// Eight: allgather 64K 6.5 / 8.0, 128K 12.2 / 8.5, alltoall 8.2 / 10.8, 22 / 12.8, broadcast 32K 4.6 / 4.7, 64K
+// 5.2 / 4.7.
 constexpr std::uint64_t most_packet_bytes(int ranks, collective what) {
   if (ranks <= 2) return 320 << 10;
-  const bool is_for_all = what == collective::broadcast, is_of_all = what == collective::all_gather;
-  if (ranks <= 4) return is_for_all ? 96 << 10 : 160 << 10;
-  return is_for_all ? 4 << 10 : is_of_all ? 16 << 10 : 32 << 10;
+  const bool is_for_all = what == collective::broadcast;
+  if (ranks <= 4) return is_for_all ? 128 << 10 : 160 << 10;
+  return is_for_all ? 32 << 10 : 64 << 10;
 }
 
 // Elements of whole units in so many bytes, at least one unit.
@@ -52,6 +49,8 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   const bool scatters = r.what == collective::reduce_scatter;
   if (r.what != collective::reduce && !op.scale && copy_engines_move(r, bytes))
     return collect_by_copies(r, bytes, record);
+  if (!op.scale && op.combining == xylSum && op.divisor == 1 && goes_as_message(r, bytes))
+    return swap_messages(r, bytes, record);
   algorithm how = selection_.choose(selection_.device, bytes, r.what == collective::all_reduce);
   // A ring is for everybody's result; a block for each rank is two-shot's first half.
   if (r.what != collective::all_reduce) how = selection::without_ring(how);
@@ -127,12 +126,12 @@ result communicator::move_device(const request& r) {
   const std::uint64_t bytes = r.count * element_bytes;
   if (const auto form = pull_form_for(record, bytes)) return pull_on_device(*form, r, record);
   if (copy_engines_move(r, bytes)) return collect_by_copies(r, bytes, record);
+  if (goes_as_message(r, bytes))
+    return r.what == collective::broadcast ? broadcast_as_message(r, bytes, record)
+                                           : swap_messages(r, bytes, record);
   device_move how{move_form::direct, 1, movement_of(r, bytes)};
   const algorithm like = selection::without_ring(selection_.choose(selection_.device, bytes, false));
   std::uint64_t room = map.bulk_stride;
-  if (r.what == collective::broadcast && ranks_ == 2 && !on_one_gpu_ && !is_staged_ && bytes >= message_bytes &&
-      selection_.forced == selection::automatic)
-    return broadcast_as_message(r, bytes, record);
   if (moves_in_packets(r, bytes)) {
     how.form = move_form::packet;
     room = map.packet_capacity();
@@ -168,29 +167,6 @@ bool communicator::moves_in_packets(const request& r, std::uint64_t bytes) const
   const bool is_measured = of.from == selection::origin::defaults && of.ranges == 0 && of.packet_bytes != 0;
   if (!is_measured || (ranks_ > 2 && !on_one_gpu_)) return like == algorithm::packet;
   return bytes <= std::min(most_packet_bytes(ranks_, r.what), device_->map().packet_capacity());
-}
-
-// First a call that moves nothing, in which the ranks find out whether their calls differ.
-result communicator::broadcast_as_message(const request& r, std::uint64_t bytes, const call_record& record) {
-  XYL_TRY(device_->move({move_form::packet, 1, movement_of(r, 0)}, r.send, r.recv, record, r.stream));
-  const bool is_root = rank_ == r.root;
-  const transfer_shape shape = shape_of_transfer(bytes, device_->map(), selection_.max_blocks);
-  transfer message;
-  message.from = static_cast<const std::byte*>(r.send);
-  message.to = static_cast<std::byte*>(r.recv);
-  message.bytes = bytes;
-  message.fingerprint = fingerprint(record);
-  message.peer = 1 - rank_;
-  message.sends = is_root;
-  message.blocks = shape.blocks;
-  message.slot_bytes = shape.slot_bytes;
-  transfer own = message;
-  own.peer = rank_;
-  own.first_block = shape.blocks;
-  const transfer both[] = {message, own};
-  const bool has_own = is_root && r.send != r.recv;
-  return device_->run_transfers({both, has_own ? 2u : 1u}, has_own ? 2u * shape.blocks : shape.blocks, record,
-                                r.stream);
 }
 
 // On registered buffers, in one launch but where data passes through workspaces; or on others.

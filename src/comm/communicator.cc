@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <new>
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/out_of_memory.hpp"
 #include "comm/explain.hpp"
 #include "comm/retirement.hpp"
 #include "proto/one_way.hpp"
@@ -36,15 +36,6 @@ constexpr std::uint64_t host_spread_bytes = 96 << 10;
 constexpr int crowded_polls = 50, patient_polls = 150'000;
 // What a rank on a busy machine may need to answer another, however short the deadline of calls is.
 constexpr std::int64_t least_handshake_ms = 1000;
-
-template <class F>
-result or_out_of_memory(F step) {
-  try {
-    return step();
-  } catch (const std::bad_alloc&) {
-    return error(xylSystemError, "out of memory");
-  }
-}
 
 }  // namespace
 

@@ -166,7 +166,10 @@ class communicator {
   result move_device(const request& r);
   // Whether packets carry pieces of that size, where calls do no more than move them.
   bool moves_in_packets(const request& r, std::uint64_t bytes) const;
+  // In communicator_swap.cc. Whether a call is so large that between two devices it goes as messages.
+  bool goes_as_message(const request& r, std::uint64_t bytes) const;
   result broadcast_as_message(const request& r, std::uint64_t bytes, const call_record& record);
+  result swap_messages(const request& r, std::uint64_t bytes, const call_record& record);
   result transfer_host(std::span<const request> all);
   transfer host_transfer_of(const request& r, const call_record& record);
   result copy_to_self(const std::vector<request>& sends, const std::vector<request>& receives);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/out_of_memory.hpp"
 #include "comm/communicator.hpp"
 #include "comm/machine_facts.hpp"
 #include "exec/device_check.hpp"
@@ -72,7 +73,7 @@ unsigned co_resident_pull(const std::vector<device_handle>& all, const std::vect
 // The same for the fused kernels, by form. Rows need whole clusters of blocks, which the division keeps.
 fused_limits co_resident_fused(const std::vector<device_handle>& all, const std::vector<int>& sharing) {
   fused_limits limits;
-  for (std::size_t form = 0; form < fused_forms; ++form) {
+  for (std::size_t form = 0; form < device_fused_forms; ++form) {
     std::vector<device_handle> as_if = all;
     for (device_handle& h : as_if) h.max_blocks = h.max_fused_blocks[form];
     limits.blocks[form] = co_resident_blocks(as_if, sharing);
@@ -162,13 +163,8 @@ result communicator::connect_device(std::optional<int> wanted) {
 result communicator::try_device(bool staged, result& verdict) {
   result connected;
   if (staged) connected = make_staging();
-  if (connected.ok()) {
-    try {
-      connected = device_->connect(device_handles_, rank_, staging_);
-    } catch (const std::bad_alloc&) {
-      connected = error(xylSystemError, "out of memory");
-    }
-  }
+  if (connected.ok())
+    connected = or_out_of_memory([&] { return device_->connect(device_handles_, rank_, staging_); });
   verdict = peers_->agree(std::move(connected));
   if (verdict.ok()) {
     const std::vector<int> sharing = ranks_on_same_gpu(device_handles_);
@@ -241,7 +237,7 @@ result communicator::make_staging() {
   if (const int planned = all[0].of_rank[static_cast<std::size_t>(rank_)]; node >= 0 && planned >= 0)
     node = planned;
   const preferred_numa_node near(node);
-  try {
+  return or_out_of_memory([&]() -> result {
     std::unique_ptr<peer_group> made;
     XYL_TRY(peer_group::create(
         rank_,
@@ -251,9 +247,7 @@ result communicator::make_staging() {
         device_->map(), made));
     staging_ = std::move(made);
     return {};
-  } catch (const std::bad_alloc&) {
-    return error(xylSystemError, "out of memory");
-  }
+  });
 }
 
 }  // namespace xyl

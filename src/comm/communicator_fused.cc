@@ -81,7 +81,11 @@ fused_form communicator::fused_form_for(const fused_request& r, const selection:
   const algorithm how = selection_.choose(limits, bytes, false);
   // What rows cost is not what the same bytes cost; but who wishes for something else has it.
   const bool is_wished = selection_.forced != selection::automatic || limits.from == selection::origin::variable;
-  if (&limits == &selection_.host || is_wished || !uses_packets(how)) return form_of(how);
+  if (&limits == &selection_.host || is_wished) return form_of(how);
+  // Among more than two ranks rows in packets are worth it longer than the same bytes: until two steps are.
+  const bool in_packets =
+      uses_packets(how) || (ranks_ > 2 && limits.two_shot_packet_bytes != 0 && bytes < selection_.two_step_bytes);
+  if (!in_packets) return form_of(how);
   if (bytes <= selection_.fused_packet_bytes) return fused_form::packet;
   if (ranks_ > 2 && bytes < selection_.two_step_bytes) return fused_form::two_shot_packet;
   return ranks_ <= 4 ? fused_form::one_shot : fused_form::two_shot;
@@ -187,7 +191,8 @@ result communicator::pushed_first_step(const fused_request& r, const call_record
   const std::uint64_t elements = w.tokens * w.hidden;
   algorithm how = selection::without_ring(selection_.choose(selection_.device, elements * r.element_bytes, false));
   if (how == algorithm::packet) how = algorithm::two_shot_packet;  // one-shot packets take no addend
-  const std::uint64_t step = chunk_elements(how, device_->map(), selection_.device.chunk_bytes, r.element_bytes);
+  const std::uint64_t step =
+      chunk_elements(how, device_->map(), selection_.device.chunk_bytes, r.element_bytes, true);
   std::byte* const rows = rows_of_first_step(w);
   for (std::uint64_t done = 0; done < elements; done += step) {
     const std::uint64_t chunk = std::min(step, elements - done), at = done * r.element_bytes;

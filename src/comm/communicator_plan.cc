@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/log.hpp"
+#include "base/out_of_memory.hpp"
 #include "comm/communicator.hpp"
 #include "comm/description.hpp"
 #include "topo/cache_file.hpp"
@@ -92,13 +93,7 @@ result communicator::agree_once(std::uint64_t& measure) {
   XYL_TRY(peers_->agree(rank_ == 0 ? make_choice(mine) : result()));
   XYL_TRY(peers_->exchange(&mine, all_choices_.data(), sizeof mine));
   measure = all_choices_[0].measure;
-  result mine_is_good;
-  try {
-    mine_is_good = accept(all_choices_[0]);
-  } catch (const std::bad_alloc&) {
-    mine_is_good = error(xylSystemError, "out of memory");
-  }
-  XYL_TRY(peers_->agree(std::move(mine_is_good)));
+  XYL_TRY(peers_->agree(or_out_of_memory([&] { return accept(all_choices_[0]); })));
   return share_description();
 }
 

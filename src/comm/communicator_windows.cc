@@ -5,10 +5,10 @@
 // verdict. Nothing here is fast.
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/out_of_memory.hpp"
 #include "comm/communicator.hpp"
 #include "comm/fused_arguments.hpp"
 #include "exec/dispatch.hpp"
@@ -35,15 +35,6 @@ namespace {
 
 const char* name_of(std::uint32_t kind) {
   return kind == static_cast<std::uint32_t>(memory_kind::host) ? "host" : "device";
-}
-
-template <class F>
-result or_out_of_memory(F step) {
-  try {
-    return step();
-  } catch (const std::bad_alloc&) {
-    return error(xylSystemError, "out of memory");
-  }
 }
 
 // The first rank's that failed; -1: nobody's.

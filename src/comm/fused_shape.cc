@@ -22,7 +22,6 @@ std::uint64_t rows_held(fused_form form, unsigned element_bytes, const layout& m
   if (form == fused_form::two_shot_packet)
     return map.packet_capacity() / (row_of_packets * (1 + two_shot_packets::rows_sent(w)));
   if (form == fused_form::one_shot_pull) return UINT64_MAX;
-  if (form == fused_form::two_shot_pull) return map.bulk_stride / w.wire_row_bytes(element_bytes);
   return map.bulk_stride / (form == fused_form::two_shot ? row + w.wire_row_bytes(element_bytes) : row);
 }
 
@@ -38,8 +37,9 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   const unsigned piece = (uses_packets(form) ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
   // A group of lanes that share a scale lies in one warp.
   if (scale_width(w.pattern) > 32 * piece) return shape;
-  const int fixed = ranks == 2 || ranks == 4 || ranks == 8 ? ranks : 0;
-  const unsigned most_lanes = most_fused_lanes(form, element_bytes == 4 || w.experts ? 0 : fixed);
+  const int fixed = ranks_of_fused_kernel(form, ranks, element_bytes, w);
+  if (pulls(form) && fixed == 0) return shape;
+  const unsigned most_lanes = most_fused_lanes(form, fixed);
   const unsigned held = most_lanes * static_cast<unsigned>(fused_pieces_of_lane(form));
   // Clusters do not fill a device; rows of one block each do without.
   const unsigned all_blocks = limits.blocks[static_cast<int>(form)];
@@ -71,7 +71,7 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   shape.blocks = static_cast<unsigned>(teams) * w.split;
   // A warp more, where there is room, sees to the headers while the others see to data. Packets between two ranks
   // bring them along.
-  const unsigned warp_for_headers = uses_packets(form) && fixed == 2 && element_bytes != 4 && !w.experts ? 0 : 32;
+  const unsigned warp_for_headers = uses_packets(form) && fixed == 2 ? 0 : 32;
   shape.lanes = std::min(std::min(w.pieces_of_block, (pieces + 31) / 32 * 32) + warp_for_headers, most_lanes);
   return shape;
 }
@@ -81,7 +81,7 @@ fused_shape shape_fused_or_next(fused_form wish, unsigned element_bytes, int ran
   if (pulls(wish)) {
     const fused_shape shape = shape_fused(wish, element_bytes, ranks, limits, map, w);
     if (shape.blocks != 0) return shape;
-    wish = uses_shares(wish) ? fused_form::two_shot : fused_form::one_shot;
+    wish = fused_form::one_shot;
   }
   for (int form = static_cast<int>(wish); form <= static_cast<int>(fused_form::two_shot); ++form) {
     // One rank has no peer to share rows with.

@@ -14,11 +14,12 @@ namespace xyl {
 
 // What all ranks' devices can do together.
 struct fused_limits {
-  unsigned blocks[fused_forms] = {};     // by form: co-resident on every rank
-  unsigned clustered[fused_forms] = {};  // the same of blocks in clusters of eight; 0: a device has no clusters
+  unsigned blocks[device_fused_forms] = {};  // by form: co-resident on every rank
+  unsigned clustered[device_fused_forms] =
+      {};  // the same of blocks in clusters of eight; 0: a device has no clusters
 
   bool has_clusters() const {
-    return std::all_of(clustered, clustered + fused_forms, [](unsigned n) { return n != 0; });
+    return std::all_of(clustered, clustered + device_fused_forms, [](unsigned n) { return n != 0; });
   }
 };
 

@@ -2,10 +2,10 @@
 #include "comm/group.hpp"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 #include <vector>
 
+#include "base/out_of_memory.hpp"
 #include "comm/joint.hpp"
 #include "comm/together.hpp"
 
@@ -54,16 +54,6 @@ recording& mine() {
   return owned;
 }
 
-result guarded(const step& s) {
-  try {
-    return s();
-  } catch (const std::bad_alloc&) {
-    return error(xylSystemError, "out of memory");
-  } catch (const std::exception& e) {
-    return error(xylInternalError, "unexpected: %s", e.what());
-  }
-}
-
 // Each list in its order up to its first failure, the lists at the same time. One failure, of the first list that
 // has one; else xylInProgress if anything said so.
 result run_lists(const std::vector<std::vector<step>>& lists) {
@@ -73,7 +63,7 @@ result run_lists(const std::vector<std::vector<step>>& lists) {
   for (std::size_t i = 0; i < lists.size(); ++i)
     runs.push_back([&, i] {
       for (const step& s : lists[i]) {
-        result r = guarded(s);
+        result r = without_exceptions(s);
         if (r.code() == xylInProgress) {
           unfinished[i] = 1;
         } else if (!r.ok()) {
@@ -132,7 +122,9 @@ std::vector<ranks_with_one_device> sets_of(std::vector<calls_of_rank>& ranks) {
   return sets;
 }
 
-// Runs, and takes out, what can be done for all ranks of a communicator at once. It only enqueues.
+// Runs, and takes out, what can be done for all ranks of a communicator at once. It only enqueues. Where it fails,
+// the other calls of that communicator are not run: all its ranks are here, so nobody waits for them, and results of
+// half a group are worth nothing.
 result run_jointly(std::vector<calls_of_rank>& ranks) {
   result first;
   for (ranks_with_one_device& set : sets_of(ranks)) {
@@ -145,9 +137,13 @@ result run_jointly(std::vector<calls_of_rank>& ranks) {
       one.of->transfers = std::move(one.transfers);
       one.of->streams.clear();
     }
-    result done = guarded([&] { return joint.run(); });
+    result done = without_exceptions([&] { return joint.run(); });
     if (done.ok()) continue;
-    for (const sorted_calls& one : set.ranks) one.of->how.remember(done);
+    for (const sorted_calls& one : set.ranks) {
+      one.of->calls.clear();
+      one.of->transfers.clear();
+      one.of->how.remember(done);
+    }
     if (first.ok()) first = std::move(done);
   }
   std::erase_if(ranks, [](const calls_of_rank& one) { return one.calls.empty() && one.transfers.empty(); });
@@ -155,7 +151,7 @@ result run_jointly(std::vector<calls_of_rank>& ranks) {
 }
 
 result run_calls(std::vector<calls_of_rank>& ranks) {
-  result jointly = ranks.size() > 1 ? guarded([&] { return run_jointly(ranks); }) : result();
+  result jointly = ranks.size() > 1 ? without_exceptions([&] { return run_jointly(ranks); }) : result();
   const bool several = ranks.size() > 1;
   if (several) XYL_TRY(lend_streams(ranks, true));
   std::vector<std::vector<step>> lists;
@@ -174,7 +170,7 @@ result run_calls(std::vector<calls_of_rank>& ranks) {
 // A send and a receive of one rank, most often: nothing to run beside it.
 result run_transfers(recording& here) {
   calls_of_rank& one = here.ranks.front();
-  result done = guarded([&] { return one.how.transfer(one.transfers); });
+  result done = without_exceptions([&] { return one.how.transfer(one.transfers); });
   one.transfers.clear();
   if (one.transfers.capacity() <= most_kept) here.room = std::move(one.transfers);
   here.ranks.clear();

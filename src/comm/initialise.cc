@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <functional>
-#include <new>
 #include <vector>
 
+#include "base/out_of_memory.hpp"
 #include "comm/together.hpp"
 #include "peer/rendezvous_client.hpp"
 #include "peer/rendezvous_server.hpp"
@@ -62,16 +62,14 @@ result initialise_all(const std::vector<int>& devices, std::vector<std::unique_p
   for (int rank = 0; rank < ranks; ++rank)
     runs.push_back([&, rank] {
       const auto at = static_cast<std::size_t>(rank);
-      try {
-        results[at] = communicator::create(
+      results[at] = or_out_of_memory([&] {
+        return communicator::create(
             ranks, rank,
             [&](const void* mine, void* all, std::size_t bytes) {
               return ranks_here.exchange(rank, mine, all, bytes);
             },
             out[at], devices[at]);
-      } catch (const std::bad_alloc&) {
-        results[at] = error(xylSystemError, "out of memory");
-      }
+      });
       ranks_here.leave(rank);
     });
   XYL_TRY(run_together(runs));

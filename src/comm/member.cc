@@ -1,27 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "comm/member.hpp"
 
-#include <new>
 #include <utility>
 
+#include "base/out_of_memory.hpp"
 #include "os/quiet_thread.hpp"
 
 namespace xyl {
-
-namespace {
-
-template <class F>
-result without_exceptions(F&& step) {
-  try {
-    return step();
-  } catch (const std::bad_alloc&) {
-    return error(xylSystemError, "out of memory");
-  } catch (const std::exception& e) {
-    return error(xylInternalError, "unexpected: %s", e.what());
-  }
-}
-
-}  // namespace
 
 member::~member() {
   {

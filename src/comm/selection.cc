@@ -29,10 +29,7 @@ constexpr wide_range wide_range_of(std::uint32_t ranks, bool on_one_gpu) {
   return on_one_gpu ? wide_range{144 << 10, 1 << 20} : wide_range{16 << 10, 2 << 20};
 }
 
-algorithm without_wide_packets(algorithm how) {
-  if (how == algorithm::wide_packet) return algorithm::one_shot;
-  return how == algorithm::two_shot_wide ? algorithm::two_shot : how;
-}
+algorithm without_wide_packets(algorithm how) { return uses_wide_packets(how) ? algorithm::one_shot : how; }
 
 unsigned even_blocks(std::uint64_t bytes, std::uint64_t per_block, unsigned limit) {
   const std::uint64_t blocks = (bytes + per_block - 1) / per_block;
@@ -87,7 +84,8 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
     s.device = thresholds(64 << 10, 512 << 10, 0, 8 << 20);
     per_block(1 << 10, 4 << 10, 4 << 10);
   } else {
-    s.device = thresholds(32 << 10, 256 << 10, 0, 8 << 20);
+    // Packets / two-shot packets / two-shot: 64K 5.2 / 5.3 / 8.7 us, 128K 9.4 / 7.3 / 8.8, 256K 19 / 10.9 / 9.3.
+    s.device = thresholds(64 << 10, 192 << 10, 0, 8 << 20);
     per_block(1 << 10, 2 << 10, 4 << 10);
   }
   // Whoever sets a threshold chooses between the one-shot forms and two-shot.
@@ -116,16 +114,16 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   // as fast as the bare allreduce, which the forms in one step are only while a block or two have each row. Between
   // two ranks one-shot is faster than either (32 rows 6.6 us, in two steps 8.6) while each row has a block.
   s.fused_packet_bytes = ranks <= 2 ? 240 << 10 : ranks <= 4 ? 128 << 10 : 40 << 10;
-  s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 8 << 20 : ranks <= 4 ? 128 << 10 : 160 << 10);
+  s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 8 << 20 : ranks <= 4 ? 96 << 10 : 256 << 10);
   // Registered inputs, between two ranks of one GPU, pushed / pulled in one shot: 64 rows 7.1 / 7.6 us, 128 10.0 /
-  // 9.8, 256 17.3 / 14.5. Among more a first step that pulls is what gains.
-  s.fused_pull_bytes = ranks <= 2 ? 1536 << 10 : UINT64_MAX;
+  // 9.8, 256 17.3 / 14.5.
+  s.fused_pull_bytes = 1536 << 10;
   s.most_fused_pull_bytes = 8 << 20;
-  s.fused_one_shot_pull_bytes = UINT64_MAX;
   // Meetings of the ranks cost less than a copy from here on. One-shot reads everything everywhere, but nobody
   // writes to others; on hosts two ranks gain by that, on one GPU (2, 4, 8 ranks, 256K to 64M) nobody.
   s.host.pull_bytes = 64 << 10;
-  s.device.pull_bytes = ranks <= 2 ? 2 << 20 : ranks <= 4 ? 512 << 10 : 256 << 10;
+  // Between two GPUs, pushed / pulled: 2M 9.9 / 11.8 us, 4M 17.8 / 18.4, 16M 61 / 56, 64M 216 / 205.
+  s.device.pull_bytes = ranks <= 2 ? (blocks > 96 ? 8 << 20 : 2 << 20) : ranks <= 4 ? 512 << 10 : 256 << 10;
   s.device.one_shot_pull_bytes[false] = ranks <= 2 ? UINT64_MAX : ranks <= 4 ? 512 << 10 : 256 << 10;
   s.host.one_shot_pull_bytes[false] = ranks <= 2 ? UINT64_MAX : 0;
   s.host.staged_pull_bytes = UINT64_MAX;
@@ -137,9 +135,8 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
     if (p.pull != pull_use::one_shot && p.pull != pull_use::two_shot) continue;
     of->pull_bytes = 0;
     for (std::uint64_t& bytes : of->one_shot_pull_bytes) bytes = one_shot ? UINT64_MAX : 0;
-    s.fused_pull_bytes = 0;
+    s.fused_pull_bytes = one_shot ? 0 : UINT64_MAX;
     s.most_fused_pull_bytes = UINT64_MAX;
-    s.fused_one_shot_pull_bytes = of->one_shot_pull_bytes[false];
   }
   // Where devices reach each other, multiprocessors are faster: there copy engines are for those who say so.
   const std::uint64_t copied = p.copy_engine_bytes.value_or(staged ? staged_copy_bytes : 0);
@@ -213,11 +210,9 @@ std::optional<fused_form> selection::choose_fused_pull(bool device, std::uint64_
     if (!like) return std::nullopt;
     return like == pull_form::one_shot ? fused_form::one_shot_pull : fused_form::two_shot_pull;
   }
-  if (ranks == 1 || bytes < fused_pull_bytes || bytes > most_fused_pull_bytes) return std::nullopt;
-  if (!needs_owners && bytes <= fused_one_shot_pull_bytes) return fused_form::one_shot_pull;
-  // Slower than rows that are pushed wherever it was measured: only for those who wish it, who have no limit.
-  if (most_fused_pull_bytes != UINT64_MAX) return std::nullopt;
-  return fused_form::two_shot_pull;
+  // Among more than two ranks, a first step that pulls is what gains.
+  if (ranks != 2 || needs_owners || bytes < fused_pull_bytes || bytes > most_fused_pull_bytes) return std::nullopt;
+  return fused_form::one_shot_pull;
 }
 
 bool selection::set_ranges(limits& of, std::span<const range> wanted, origin from) {
@@ -240,7 +235,7 @@ std::vector<selection::range> selection::ranges_of(const limits& of) const {
   std::vector<range> all;
   for (std::uint64_t end : ends) {
     if (end == 0) continue;
-    const auto how = static_cast<std::uint64_t>(choose(of, end));
+    const auto how = static_cast<std::uint64_t>(choose(of, end, true));
     if (!all.empty() && all.back().how == how)
       all.back().up_to_bytes = end;
     else
@@ -277,7 +272,6 @@ unsigned selection::blocks_for(algorithm how, std::uint64_t bytes) const {
       case algorithm::one_shot:
         return device.one_shot_bytes_per_block;
       case algorithm::wide_packet:
-      case algorithm::two_shot_wide:
         return device.wide_bytes_per_block;
       default:
         return device.other_bytes_per_block;
@@ -329,9 +323,6 @@ std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wan
     case algorithm::two_shot:
       held = map.bulk_stride / 2 * ranks;
       break;  // a region holds a scattered and a gathered share
-    case algorithm::two_shot_wide:
-      held = map.wide_packs() / 2 * ranks * wide_pack::units * 16;
-      break;  // likewise
     case algorithm::two_shot_packet:
       held = map.packet_capacity() / 16 * 8 * ranks;
       break;  // likewise

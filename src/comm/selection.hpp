@@ -84,11 +84,10 @@ struct selection {
   // they make the norms in a launch of their own.
   std::uint64_t fused_packet_bytes;
   std::uint64_t two_step_bytes;
-  // Device: with registered inputs fused calls of so many bytes, up to so many, are pulled, of which up to so many
-  // are one-shot where they can be.
+  // Devices of two ranks: with registered inputs fused calls of so many bytes, up to so many, are pulled in one
+  // shot where they can be.
   std::uint64_t fused_pull_bytes;
   std::uint64_t most_fused_pull_bytes;
-  std::uint64_t fused_one_shot_pull_bytes;
 
   // blocks: the most that are co-resident on every rank (device), 0 without devices.
   // can_read: whether all ranks can read each other's memory. pull_blocks: of kernels on registered buffers.
@@ -105,7 +104,7 @@ struct selection {
   void avoid_wide_packets();
 
   // all_reduces: only an allreduce, and not the fused one, goes in lines of 128 bytes.
-  algorithm choose(const limits& of, std::uint64_t bytes, bool all_reduces = true) const;
+  algorithm choose(const limits& of, std::uint64_t bytes, bool all_reduces) const;
   // For registered inputs; in_place: they are the outputs. Nothing: in no registered way.
   std::optional<pull_form> choose_pull(const limits& of, std::uint64_t bytes, bool has_outputs,
                                        bool in_place) const;
@@ -113,7 +112,7 @@ struct selection {
   std::optional<fused_form> choose_fused_pull(bool device, std::uint64_t bytes, bool needs_owners) const;
   // For what a ring does not do: a ring that was chosen as such is made two-shot.
   static algorithm without_ring(algorithm how) { return how == algorithm::ring ? algorithm::two_shot : how; }
-  // What choose() amounts to.
+  // What choose() amounts to for allreduces.
   std::vector<range> ranges_of(const limits& of) const;
   // False, and nothing changes: the ranges do not rise to the largest size, or are too many.
   [[nodiscard]] static bool set_ranges(limits& of, std::span<const range> wanted, origin from);
@@ -130,7 +129,7 @@ const char* name_of(selection::origin from);
 // The most elements of one chunk: what the workspace holds and what the table says. A multiple of whole units.
 // all_reduces: only an allreduce in one shot has the whole slot where it has one writer.
 std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes,
-                             bool all_reduces = true);
+                             bool all_reduces);
 // The most bytes of one chunk of pull_form::gathered, and of pull_form::staged.
 std::uint64_t gathered_pull_bytes(const layout& map);
 std::uint64_t staged_pull_bytes(const layout& map, std::uint64_t wanted_bytes);

@@ -21,4 +21,7 @@ struct transfer_shape {
 // max_blocks: of a launch. A send and a receive of any size fit into one; short ones for all peers do.
 transfer_shape shape_of_transfer(std::uint64_t bytes, const layout& map, unsigned max_blocks);
 
+// The same of what two ranks swap (proto/long_swap.hpp); no slot_bytes: there is no room for that.
+transfer_shape shape_of_swap(std::uint64_t bytes, const layout& map, unsigned max_blocks);
+
 }  // namespace xyl

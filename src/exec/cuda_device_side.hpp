@@ -15,6 +15,7 @@
 #include "kernels/arguments.hpp"
 #include "kernels/kernel_table.hpp"
 #include "proto/copied_schedule.hpp"
+#include "proto/partition.hpp"
 
 namespace xyl {
 
@@ -31,6 +32,11 @@ result with_capacity(const kernel& k, F f) {
     default:
       return f(std::integral_constant<int, argument_capacity(0)>());
   }
+}
+
+// A block's part of so many units. Blocks begin at multiples of 128 bytes, so that no two of them touch the same line.
+inline std::uint64_t units_of_each(std::uint64_t units, unsigned blocks) {
+  return (units_of(units, blocks) + 7) / 8 * 8;
 }
 
 struct copied_work;
@@ -80,6 +86,9 @@ class cuda_device_side final : public device_side {
               xylStream_t stream) override;
   result run_transfers(std::span<const transfer> all, unsigned blocks, const call_record& record,
                        xylStream_t stream) override;
+  result swap(const device_swap& how, const void* input, void* output, std::uint64_t count,
+              const call_record& record, xylStream_t stream) override;
+  bool can_swap(xylDataType_t type, bool sums) const override;
   result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) override;
   // In device_trial_cuda.cc.
   result prepare_trials() override;

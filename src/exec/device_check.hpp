@@ -23,7 +23,7 @@ class kernel_check {
   // rows may be a cluster of blocks; copies: whether the kernels between copies may run, of which several wait at
   // once, on streams of their own: two ranks of a process on one GPU could get in each other's way. The result is
   // this rank's own finding. Fails with the family's name if a sum is wrong, or as the launch fails.
-  virtual result run(std::span<const unsigned, fused_forms> fused_blocks, bool clusters, bool copies) = 0;
+  virtual result run(std::span<const unsigned, device_fused_forms> fused_blocks, bool clusters, bool copies) = 0;
 };
 
 }  // namespace xyl

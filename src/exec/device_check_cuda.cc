@@ -52,7 +52,7 @@ class cuda_kernel_check final : public kernel_check {
     return scratch_.create(4 * bytes);
   }
 
-  result run(std::span<const unsigned, fused_forms> fused_blocks, bool clusters, bool copies) override {
+  result run(std::span<const unsigned, device_fused_forms> fused_blocks, bool clusters, bool copies) override {
     const device_scope scope(side_.handle().ordinal);
     XYL_TRY(scope.status());
     // Every rank gives its number plus one: small integers, whose sum is exact in fp32.
@@ -60,14 +60,15 @@ class cuda_kernel_check final : public kernel_check {
     XYL_TRY(fill(weight(), rounded(1.0f)));
     for (const algorithm how : {algorithm::packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring})
       XYL_TRY(bare(how));
-    if (ranks_ > 1 && side_.in_use().wide_packets)
-      for (const algorithm how : {algorithm::wide_packet, algorithm::two_shot_wide}) XYL_TRY(bare(how));
+    if (ranks_ > 1 && side_.in_use().wide_packets) XYL_TRY(bare(algorithm::wide_packet));
     if (ranks_ > 1) {
       for (const reduce_form how : {reduce_form::packet, reduce_form::direct, reduce_form::two_phase})
         XYL_TRY(reduce(how));
       for (const move_form how : {move_form::packet, move_form::direct}) XYL_TRY(all_gather(how));
       if (ranks_ > 2) XYL_TRY(spread());
       for (const bool is_long : {false, true}) XYL_TRY(transfers(is_long));
+      for (const bool sums : {false, true})
+        if (side_.can_swap(xylBfloat16, sums)) XYL_TRY(swaps(sums));
       XYL_TRY(pulls());
       if (copies && side_.can_copy()) XYL_TRY(copied());
     }
@@ -75,7 +76,7 @@ class cuda_kernel_check final : public kernel_check {
     XYL_TRY(joint());
     XYL_TRY(norms());
     for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
-                                  fused_form::two_shot, fused_form::one_shot_pull, fused_form::two_shot_pull}) {
+                                  fused_form::two_shot, fused_form::one_shot_pull}) {
       const unsigned blocks = fused_blocks[static_cast<std::size_t>(form)];
       if (blocks >= 1) XYL_TRY(fused(form, 1, false));
       // Two blocks to a row, in the way that calls will use; team lines have room for the rows of so many ranks.
@@ -269,6 +270,32 @@ class cuda_kernel_check final : public kernel_check {
                   static_cast<float>(both[1].peer + 1));
   }
 
+  // Between two ranks, in one block; more chunks than slots.
+  result swaps(bool sums) {
+    const std::uint64_t count = elements - 3;
+    call_record record = record_of(sums ? collective::all_reduce : collective::all_gather);
+    record.count = count;
+    device_swap how;
+    how.sums = sums;
+    transfer& out = how.both.out;
+    out.from = input();
+    out.bytes = count * sizeof(bfloat16);
+    out.fingerprint = fingerprint(record);
+    out.peer = 1 - rank_;
+    out.sends = true;
+    out.slot_bytes = long_slot_bytes;
+    how.both.in = out;
+    how.both.in.sends = false;
+    how.both.in.to = second_output();
+    how.own = input();
+    how.own_to = first_output();
+    for (std::byte* const to : {first_output(), second_output()}) XYL_TRY(fill(to, rounded(-1.0f)));
+    XYL_TRY(side_.swap(how, input(), first_output(), count, record, scratch_.stream));
+    if (sums) return expect("swapped sum", first_output(), count, 3);
+    XYL_TRY(expect("own part of a swap", first_output(), count, static_cast<float>(rank_ + 1)));
+    return expect("swap", second_output(), count, static_cast<float>(2 - rank_));
+  }
+
   // What one launch does for all ranks, with this rank in all places.
   result joint() {
     joint_reduction<device_capacity> sum_up;
@@ -320,10 +347,10 @@ class cuda_kernel_check final : public kernel_check {
 
   // Rows of equal elements: each is its own root mean square, so the norm is one.
   result fused(fused_form form, unsigned split, bool clusters) {
-    static constexpr const char* names[] = {"fused packet",  "fused twoshotpacket", "fused oneshot",
-                                            "fused twoshot", "fused one-shot pull", "fused two-shot pull"};
+    static constexpr const char* names[] = {"fused packet", "fused twoshotpacket", "fused oneshot", "fused twoshot",
+                                            "fused one-shot pull"};
     const bool is_pulled = xyl::pulls(form);
-    if ((uses_shares(form) || is_pulled) && ranks_ == 1) return {};
+    if ((uses_shares(form) && ranks_ == 1) || (is_pulled && ranks_ != 2)) return {};
     // As in pulls(): scratch memory stands for registered inputs.
     if (is_pulled && !has_scratch()) return {};
     const std::byte* input_of[device_capacity] = {};

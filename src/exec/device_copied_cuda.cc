@@ -100,7 +100,8 @@ result cuda_device_side::compute_chunk(const copied_work& w, const copied_chunk&
   copy_arguments arguments;
   // Of the pieces of a reduce-scatter this rank adds up its own.
   const std::uint64_t own = w.how && adds_up ? w.how->input_stride * static_cast<unsigned>(rank_) : 0;
-  describe(arguments, w.input + own + k.first, w.output + k.first, k.bytes / w.element_bytes, record);
+  describe(arguments, w.input + own + k.first, w.output + k.first,
+           w.sum.count_of(k.bytes / w.element_bytes, w.element_bytes), record);
   arguments.chunk = k;
   if (w.how) arguments.how = *w.how;
   arguments.how.bytes = w.how ? k.bytes : 0;
@@ -108,7 +109,7 @@ result cuda_device_side::compute_chunk(const copied_work& w, const copied_chunk&
   const std::uint64_t units = k.share / 16;
   const auto blocks = static_cast<unsigned>(
       std::clamp<std::uint64_t>(units_of(units, computing.most_lanes), 1, most_computing_blocks));
-  arguments.units_of_block = (units_of(units, blocks) + 7) / 8 * 8;
+  arguments.units_of_block = units_of_each(units, blocks);
   return launch(computing, blocks, {.lanes = computing.most_lanes}, arguments, queue);
 }
 

@@ -6,6 +6,7 @@
 #include "exec/cuda_device_side.hpp"
 #include "exec/device_fused.hpp"
 #include "exec/dispatch.hpp"
+#include "exec/room.hpp"
 #include "kernels/arch.hpp"
 #include "kernels/fused_arguments.hpp"
 #include "kernels/fused_limits.hpp"
@@ -29,7 +30,7 @@ result find_clusters(int device, device_handle& handle) {
                       "cudaDeviceGetAttribute"));
   std::fill(std::begin(handle.max_clustered_blocks), std::end(handle.max_clustered_blocks), 0);
   if (!known_archs::of(10 * major + minor).has_clusters) return {};
-  std::int32_t held[fused_forms];
+  std::int32_t held[device_fused_forms];
   std::copy(std::begin(handle.max_fused_blocks), std::end(handle.max_fused_blocks), held);
   for (const fused_kernel_entry& e : all_fused_kernels()) {
     cudaLaunchAttribute attribute{};
@@ -62,6 +63,7 @@ result cuda_device_side::fused(const fused_launch& how, const fused_work& work, 
   if (how.blocks % work.split != 0 || how.lanes % 32 != 0 || how.lanes == 0 || how.lanes > k.most_lanes)
     return error(xylInternalError, "a fused launch of %u blocks of %u lanes, %u blocks to a row", how.blocks,
                  how.lanes, work.split);
+  XYL_TRY(check_room(map_, how.form, facts_of(type)->bytes, work));
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));

@@ -46,9 +46,12 @@ result cuda_device_side::reduce_jointly(const joint_reduction<device_capacity>& 
                                         xylRedOp_t operation, std::uint32_t divisor, xylStream_t stream) {
   const kernel k = choose_joint_reduce_kernel(type);
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
+  if (what.ranks < 1 || what.ranks > device_capacity)
+    return error(xylInternalError, "a launch for %d ranks jointly, of %d at the most", what.ranks, device_capacity);
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   joint_reduce_arguments arguments{what, operation, type, divisor};
+  arguments.what.count = k.count_of(what.count, facts_of(type)->bytes);
   const std::uint64_t units = units_of(what.count, 16 / facts_of(type)->bytes);
   return launch_grid(k, grid_for(units, k.most_lanes, what.blocks_of_result()), arguments, stream);
 }

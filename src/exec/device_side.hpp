@@ -23,9 +23,9 @@
 #include "proto/forms.hpp"
 #include "proto/fused_work.hpp"
 #include "proto/joint.hpp"
+#include "proto/long_swap.hpp"
 #include "proto/pull.hpp"
 #include "proto/reduce_to.hpp"
-#include "proto/transfer.hpp"
 
 namespace xyl {
 
@@ -39,10 +39,10 @@ struct device_handle {
   std::uint64_t address;     // of the workspace in that process
   std::int32_t ordinal;      // CUDA device number in that process
   std::int32_t max_blocks;   // co-resident blocks of the most demanding kernel on the whole device
-  std::int32_t max_fused_blocks[fused_forms];  // the same of the fused kernels, by form
+  std::int32_t max_fused_blocks[device_fused_forms];  // the same of the fused kernels, by form
   std::int32_t
-      max_clustered_blocks[fused_forms];  // in clusters of the most that may share a row; 0: there are none
-  std::int32_t max_pull_blocks;           // and of kernels on registered buffers
+      max_clustered_blocks[device_fused_forms];  // in clusters of the most that may share a row; 0: there are none
+  std::int32_t max_pull_blocks;                  // and of kernels on registered buffers
   std::int32_t pci_domain, pci_bus, pci_device;
   std::int32_t sm;       // compute capability: 10 * major + minor
   std::uint8_t ipc[64];  // cudaIpcMemHandle_t
@@ -78,6 +78,14 @@ struct device_move {
   move_form form;
   unsigned blocks;
   movement what;
+};
+// What two ranks swap, see proto/long_swap.hpp: to be summed with the call's input, or moved, and this rank's own
+// with it, as long as the peer's.
+struct device_swap {
+  swapped both;
+  bool sums = false;
+  const void* own = nullptr;
+  void* own_to = nullptr;
 };
 // Pieces of input, `stride` bytes apart, to be multiplied.
 struct device_scale {
@@ -167,6 +175,11 @@ class device_side {
   static constexpr std::size_t most_transfers = 64;
   virtual result run_transfers(std::span<const transfer> all, unsigned blocks, const call_record& record,
                                xylStream_t stream) = 0;
+  // Enqueues the swap of long messages between two ranks, after a call in which all ranks have compared theirs.
+  // input, output, count: of a sum. Only where can_swap() says so.
+  virtual result swap(const device_swap& how, const void* input, void* output, std::uint64_t count,
+                      const call_record& record, xylStream_t stream) = 0;
+  virtual bool can_swap(xylDataType_t type, bool sums) const = 0;
   // Enqueues the scaling of this rank's input into scratch memory, where it lies piece behind piece.
   virtual result scale(const device_scale& how, const void* input, xylStream_t stream, const void*& scaled) = 0;
   // Enqueues a copy within this rank's memory.

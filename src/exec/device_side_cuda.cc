@@ -11,6 +11,7 @@
 #include "exec/cuda_device_side.hpp"
 #include "exec/device_fused.hpp"
 #include "exec/dispatch.hpp"
+#include "exec/room.hpp"
 #include "kernels/arch.hpp"
 #include "kernels/collective_table.hpp"
 #include "kernels/fused_table.hpp"
@@ -245,8 +246,7 @@ std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylData
   std::uint64_t units = units_of(count, per_unit);
   if (has_shares(how.how)) units = units_of(units, map_.ranks);
   if (in_packs) return (units_of(units, how.blocks) + 1) / 2 * 2;  // a warp holds two
-  // Blocks begin at multiples of 128 bytes, so that no two of them touch the same line.
-  return (units_of(units, how.blocks) + 7) / 8 * 8;
+  return units_of_each(units, how.blocks);
 }
 
 result cuda_device_side::all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count,
@@ -257,10 +257,10 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   const auto operation = how.is_sum ? xylSum : static_cast<xylRedOp_t>(record.operation);
   const kernel k = choose_kernel(how.how, type, operation, ranks);
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
-  if (how.blocks == 0 || how.blocks > map_.blocks || how.blocks > turn::most_blocks)
-    return error(xylInternalError, "a launch of %u blocks in a workspace for %u", how.blocks, map_.blocks);
+  XYL_TRY(check_blocks(how.blocks));
   if (how.addend && (how.how == algorithm::packet || how.how == algorithm::ring))
     return error(xylInternalError, "%s adds nothing to its sums", name_of(how.how));
+  XYL_TRY(check_room(map_, how.how, facts_of(type)->bytes, count));
 
   const device_scope scope(device_);
   XYL_TRY(scope.status());
@@ -269,7 +269,7 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
     kernel_arguments<Capacity> arguments;
     arguments.units_of_block = units;
-    describe(arguments, send, recv, count, record);
+    describe(arguments, send, recv, k.count_of(count, facts_of(type)->bytes), record);
     arguments.what.ring = how.ring;
     arguments.what.addend = static_cast<const std::byte*>(how.addend);
     return launch(k, how.blocks, shape_of(k, units, map_.ranks), arguments, stream,

@@ -8,6 +8,7 @@
 
 #include "exec/cuda_device_side.hpp"
 #include "exec/dispatch.hpp"
+#include "exec/room.hpp"
 #include "kernels/pull_arguments.hpp"
 #include "kernels/pull_table.hpp"
 #include "proto/partition.hpp"
@@ -18,9 +19,6 @@ namespace xyl {
 namespace {
 
 static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(exported_memory::ipc));
-
-// Blocks begin at multiples of 128 bytes, so that no two of them touch the same line.
-std::uint64_t units_of_each(std::uint64_t units, unsigned blocks) { return (units_of(units, blocks) + 7) / 8 * 8; }
 
 // An allocation of 2 MB or more is not shared with others of this process, so that nothing else is exported with
 // it.
@@ -127,6 +125,7 @@ result cuda_device_side::pull_reduce(pull_form form, unsigned blocks, const pull
   const kernel k = choose_pull_kernel(form, type, operation, static_cast<int>(peers_.size()));
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   XYL_TRY(check_blocks(blocks));
+  XYL_TRY(check_room(map_, form, facts_of(type)->bytes, what.count));
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
@@ -135,7 +134,7 @@ result cuda_device_side::pull_reduce(pull_form form, unsigned blocks, const pull
   const std::uint64_t each = units_of_each(units, blocks);
   const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
     pull_arguments<Capacity> arguments;
-    describe(arguments, what.input, what.output, what.count, what.record);
+    describe(arguments, what.input, what.output, k.count_of(what.count, facts_of(type)->bytes), what.record);
     take_buffers(arguments, what, peers_.size());
     arguments.what.addend = what.addend;
     arguments.units_of_block = each;

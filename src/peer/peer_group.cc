@@ -7,23 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <new>
 
+#include "base/out_of_memory.hpp"
 #include "os/machine.hpp"
 #include "peer/poisoning.hpp"
 
 namespace xyl {
 namespace {
-
-// A rank that runs out of memory in one of its own steps must still tell the others so.
-template <class F>
-result guarded(F&& step) {
-  try {
-    return step();
-  } catch (const std::bad_alloc&) {
-    return error(xylSystemError, "out of memory");
-  }
-}
 
 std::uint32_t life_of(control_block& control) {
   // acquire: who finds a bit also finds everything its rank did before, such as its last stores to our workspace.
@@ -69,15 +59,16 @@ result peer_group::create(int rank, allgather_function allgather, const layout& 
 
   // From here on every rank comes to every exchange, whatever has failed, so that nobody waits for it in vain.
   introduction mine{};
-  const result prepared = guarded([&] { return group->prepare(mine); });
+  const result prepared = or_out_of_memory([&] { return group->prepare(mine); });
   mine.state = report::of(prepared);
   XYL_TRY(group->exchange(&mine, group->introductions_.data(), sizeof mine));
   XYL_TRY(check_introductions(group->introductions_, rank));
   // Connections begin after everyone has enrolled: a peer that is slow does not know yet whom to let in.
-  XYL_TRY(group->agree(guarded([&] { return group->enrol(); })));
-  result connected = guarded([&] { return group->connect(reached); });
+  XYL_TRY(group->agree(or_out_of_memory([&] { return group->enrol(); })));
+  result connected = or_out_of_memory([&] { return group->connect(reached); });
   XYL_TRY(group->exchange(reached.data(), reached_by_all.data(), reached.size()));
-  result mapped = connected.ok() ? guarded([&] { return group->map_all(reached_by_all); }) : std::move(connected);
+  result mapped =
+      connected.ok() ? or_out_of_memory([&] { return group->map_all(reached_by_all); }) : std::move(connected);
   XYL_TRY(group->agree(std::move(mapped)));
   group->listed_.remove();
   {

@@ -10,11 +10,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <new>
 
 #include "base/log.hpp"
 #include "os/tcp_socket.hpp"
 #include "peer/introduction.hpp"
+#include "peer/turns.hpp"
 
 namespace xyl {
 namespace {
@@ -89,15 +89,7 @@ result rendezvous_server::start(std::vector<network_address> addresses, std::int
 }
 
 void rendezvous_server::run() {
-  for (;;) {
-    try {
-      while (turn()) continue;
-      return;
-    } catch (const std::bad_alloc&) {
-      // What has happened is still to be seen in the sockets: the next turn finds it.
-      ::usleep(rest_ms * 1000);
-    }
-  }
+  take_turns(rest_ms, [this] { return turn(); });
 }
 
 // One wait and what came of it; false when all is done.
@@ -141,7 +133,8 @@ int rendezvous_server::patience_ms() const {
 
 void rendezvous_server::let_in(int listener) {
   private_fd socket;
-  if (!accept_tcp(listener, socket).ok()) {
+  not_let_in_ = accept_tcp(listener, socket);
+  if (!not_let_in_.ok()) {
     // The connection stays in the queue, and the listener readable: come back when there may be descriptors again.
     listeners_rest_ = deadline::in_ms(rest_ms);
     return;
@@ -307,11 +300,16 @@ void rendezvous_server::forget_ended() {
   std::erase_if(guests_, [](const auto& one) { return one->ended; });
 }
 
+std::string rendezvous_server::why_missing() const {
+  if (not_let_in_.ok()) return {};
+  return ", because process " + std::to_string(::getpid()) + ", which made the id, " + not_let_in_.text();
+}
+
 void rendezvous_server::drop_late() {
   std::erase_if(guests_, [](const auto& one) { return !one->channel && one->patience.passed(); });
   if (!failure_.ok() || ranks_ == 0 || complete_ || now_ns() - began_ns_ < least_timeout_ns_) return;
-  fail(error(xylTimeout, "%s of %d did not come within %.1f s (XYLEM_TIMEOUT)", missing().c_str(), ranks_,
-             static_cast<double>(least_timeout_ns_) * 1e-9));
+  fail(error(xylTimeout, "%s of %d did not come within %.1f s (XYLEM_TIMEOUT)%s", missing().c_str(), ranks_,
+             static_cast<double>(least_timeout_ns_) * 1e-9, why_missing().c_str()));
 }
 
 void rendezvous_server::warn_of_missing() {
@@ -319,8 +317,9 @@ void rendezvous_server::warn_of_missing() {
   if (now_ns() - began_ns_ < warning_ns_) return;
   warned_ = true;
   log_line(log_level::warn, no_rank,
-           "unique id: %s of %d did not come within %.0f s of the first; giving up after %.0f s", missing().c_str(),
-           ranks_, static_cast<double>(warning_ns_) * 1e-9, static_cast<double>(least_timeout_ns_) * 1e-9);
+           "unique id: %s of %d did not come within %.0f s of the first; giving up after %.0f s%s",
+           missing().c_str(), ranks_, static_cast<double>(warning_ns_) * 1e-9,
+           static_cast<double>(least_timeout_ns_) * 1e-9, why_missing().c_str());
 }
 
 void rendezvous_server::stop_listening() {

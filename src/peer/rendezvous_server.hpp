@@ -70,12 +70,14 @@ class rendezvous_server {
   bool over() const;
   std::string name_of(const guest& one) const;
   std::string missing() const;
+  std::string why_missing() const;
   guest* rank(int number);
 
   rendezvous_id id_;
   std::vector<private_fd> listeners_;
   std::vector<std::unique_ptr<guest>> guests_;
   deadline listeners_rest_ = deadline::in_ns(0);
+  result not_let_in_;  // why the last who came could not be let in
   int ranks_ = 0;       // unknown until the first has come
   int most_ranks_ = 0;  // where they differ: as many may still come to learn that
   int arrived_ = 0;

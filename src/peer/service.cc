@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <new>
 
 #include "os/local_socket.hpp"
+#include "peer/turns.hpp"
 
 namespace xyl {
 namespace {
@@ -146,15 +146,7 @@ void service::add_watched(role what, unique_fd fd, service_client* client, int p
 }
 
 void service::run() {
-  for (;;) {
-    try {
-      while (turn()) continue;
-      return;
-    } catch (const std::bad_alloc&) {
-      // What has happened is still to be seen in the descriptors: the next turn finds it.
-      ::usleep(rest_ms * 1000);
-    }
-  }
+  take_turns(rest_ms, [this] { return turn(); });
 }
 
 // One wait and what came of it; false when it is time to stop. Descriptors are looked up again by number after the

@@ -32,21 +32,21 @@ XYL_FN std::uint64_t load_addend(const Call& c, std::uint64_t element) {
 }
 
 template <class R>
-XYL_FN void add_word(std::uint64_t word, typename R::accumulator (&acc)[R::per_word]) {
-  typename R::accumulator value[R::per_word];
-  R::codec::decode(word, value);
+XYL_FN void add_word(const R& red, std::uint64_t word, typename R::accumulator (&acc)[R::accumulators]) {
+  typename R::accumulator value[R::accumulators];
+  red.decode(word, value);
 #pragma unroll
-  for (int k = 0; k < R::per_word; ++k) acc[k] = acc[k] + value[k];
+  for (int k = 0; k < R::accumulators; ++k) acc[k] = acc[k] + value[k];
 }
 
 // The end of a reduction, of the word that begins with that element.
 template <class R, class Call>
 XYL_FN void finish_word(const Call& c, const R& red, std::uint64_t element,
-                        typename R::accumulator (&acc)[R::per_word]) {
+                        typename R::accumulator (&acc)[R::accumulators]) {
 #pragma unroll
-  for (int k = 0; k < R::per_word; ++k) acc[k] = red.finish(acc[k]);
+  for (int k = 0; k < R::accumulators; ++k) acc[k] = red.finish(acc[k]);
   if constexpr (takes_addend<R, Call>)
-    if (c.addend != nullptr) add_word<R>(load_addend<false, R>(c, element), acc);
+    if (c.addend != nullptr) add_word(red, load_addend<false, R>(c, element), acc);
 }
 
 }  // namespace xyl

@@ -211,16 +211,16 @@ XYL_FN void deliver_shares(S& s, const Call& c, const R& red, const shares& cut,
 // acc = own or acc op value, for the two words of a unit.
 template <class R>
 XYL_FN void combine_unit(const R& red, bool is_first, const unit16& data,
-                         typename R::accumulator (&acc)[2][R::per_word]) {
+                         typename R::accumulator (&acc)[2][R::accumulators]) {
   std::uint64_t words[2];
   memcpy(words, &data, sizeof words);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    typename R::accumulator value[R::per_word];
-    R::codec::decode(words[h], value);
+    typename R::accumulator value[R::accumulators];
+    red.decode(words[h], value);
     if (is_first)
 #pragma unroll
-      for (int k = 0; k < R::per_word; ++k) acc[h][k] = value[k];
+      for (int k = 0; k < R::accumulators; ++k) acc[h][k] = value[k];
     else
       red.accumulate(acc[h], value);
   }
@@ -229,12 +229,12 @@ XYL_FN void combine_unit(const R& red, bool is_first, const unit16& data,
 // u: its number in the message.
 template <class Call, class R>
 XYL_FN unit16 finish_unit(const Call& c, const R& red, std::uint64_t u, bool is_last,
-                          typename R::accumulator (&acc)[2][R::per_word]) {
+                          typename R::accumulator (&acc)[2][R::accumulators]) {
   std::uint64_t words[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (is_last) finish_word(c, red, u * per_unit(red) + static_cast<unsigned>(h) * R::per_word, acc[h]);
-    words[h] = R::codec::encode(acc[h]);
+    words[h] = red.encode(acc[h]);
   }
   unit16 data;
   memcpy(&data, words, sizeof words);
@@ -248,7 +248,7 @@ inline constexpr int bulk_batch = 4;
 // `own`: this rank's.
 template <int N, class S, class Call, class R, class From>
 XYL_FN void reduce_peers(S& s, const Call& c, const R& red, int first, int ranks, const unit16& own,
-                         std::uint64_t staged, From from, typename R::accumulator (&acc)[2][R::per_word]) {
+                         std::uint64_t staged, From from, typename R::accumulator (&acc)[2][R::accumulators]) {
   unit16 data[N];
 #pragma unroll
   for (int i = 0; i < N; ++i) {
@@ -296,7 +296,7 @@ XYL_FN void reduce_in_rank_order(S& s, const Call& c, const R& red, range units,
                              : s.load_peer16(at<const unit16>(c, c.rank, from(p)) + (u + j * lanes - units.begin));
 #pragma unroll
         for (int j = 0; j < unroll; ++j) {
-          typename R::accumulator acc[2][R::per_word] = {};
+          typename R::accumulator acc[2][R::accumulators] = {};
 #pragma unroll
           for (int p = 0; p < batch; ++p) combine_unit(red, p == 0, data[j][p], acc);
           data[j][0] = finish_unit(c, red, u + j * lanes, true, acc);
@@ -313,7 +313,7 @@ XYL_FN void reduce_in_rank_order(S& s, const Call& c, const R& red, range units,
       }
     }
     for (; u < units.end; u += lanes) {
-      typename R::accumulator acc[2][R::per_word] = {};
+      typename R::accumulator acc[2][R::accumulators] = {};
       const auto own = load_user<T, unit16>(c.input, u * per_unit(red), c.count, in_aligned);
       constexpr int batch = R::ranks != 0 && R::ranks < bulk_batch ? R::ranks : bulk_batch;
       for (int first = 0; first < ranks; first += batch)
@@ -341,7 +341,7 @@ XYL_FN void reduce_and_forward(S& s, const Call& c, const R& red, range units, s
     using T = typename R::element;
     const bool in_aligned = is_aligned(c.input, 16), out_aligned = is_aligned(c.output, 16);
     for (std::uint64_t u = units.begin + s.lane(); u < units.end; u += s.lanes()) {
-      typename R::accumulator acc[2][R::per_word] = {};
+      typename R::accumulator acc[2][R::accumulators] = {};
       combine_unit(red, true, s.load_peer16(at<const unit16>(c, c.rank, from) + (u - units.begin)), acc);
       combine_unit(red, false, load_user<T, unit16>(c.input, u * per_unit(red), c.count, in_aligned), acc);
       const unit16 sum = finish_unit(c, red, u, finished, acc);

@@ -9,7 +9,13 @@
 
 namespace xyl {
 
-// Ranks: their number as a constant, or 0.
+// Whether pieces and buffers are of whole units: then kernels for a number of ranks, which have code for nothing
+// else, will do. A rank's own affair.
+XYL_FN bool moves_whole_units(const void* input, const void* output, const movement& m) {
+  return grain_of(input, m.input_stride) >= 8 && grain_of(output, m.output_stride) >= 8 && m.bytes % 8 == 0;
+}
+
+// Ranks: their number as a constant, where moves_whole_units(), or 0.
 template <int Ranks, class S, class Call>
 XYL_FN bool packet_exchange_block(S& s, const Call& c, const movement& m) {
   constexpr int batch = Ranks ? Ranks : packet_batch;
@@ -18,8 +24,18 @@ XYL_FN bool packet_exchange_block(S& s, const Call& c, const movement& m) {
   const range mine = part_of_block(s, units_of(m.bytes, 8));
   const unsigned in_grain = grain_of(c.input, m.input_stride), out_grain = grain_of(c.output, m.output_stride);
   const auto load = [&](int p, std::uint64_t u) {
-    return load_grained<std::uint64_t>(c.input + m.input_stride * static_cast<unsigned>(p) + u * 8, m.bytes - u * 8,
-                                       in_grain);
+    const std::byte* const from = c.input + m.input_stride * static_cast<unsigned>(p) + u * 8;
+    if constexpr (Ranks)
+      return reinterpret_cast<const overlay<std::uint64_t>*>(from)->word;
+    else
+      return load_grained<std::uint64_t>(from, m.bytes - u * 8, in_grain);
+  };
+  const auto store = [&](int p, std::uint64_t u, std::uint64_t word) {
+    std::byte* const to = c.output + m.output_stride * static_cast<unsigned>(p) + u * 8;
+    if constexpr (Ranks)
+      reinterpret_cast<overlay<std::uint64_t>*>(to)->word = word;
+    else
+      store_grained(to, m.bytes - u * 8, out_grain, word);
   };
 
   put_headers(s, c);
@@ -35,37 +51,45 @@ XYL_FN bool packet_exchange_block(S& s, const Call& c, const movement& m) {
         s.put(at<line>(c, p, to), word, packet_epoch(e));
       }
     }
+  sent(s);
+  if (!join(s)) return false;
 
   // Nothing is stored before all headers were seen; the wait for them and for the first packets overlap.
-  const bool receives = m.receives(c.rank);
+  const bool receives = m.receives(c.rank), is_of_all = m.from == movement::everyone;
   bool good = check_headers(s, c);
   bool agreed = false;
   for (std::uint64_t first = mine.begin; first < mine.end || !agreed; first += s.lanes()) {
     const std::uint64_t u = first + s.lane();
     const bool has_unit = receives && u < mine.end;
-    for (int begin = 0; begin < ranks; begin += batch) {
-      const line* lines[batch];
+    const std::uint64_t own = has_unit && m.sends(c.rank) ? load(c.rank, u) : 0;
+    for (int begin = 0; begin < (is_of_all ? ranks : 1); begin += batch) {
       std::uint64_t words[batch];
 #pragma unroll
-      for (int i = 0; i < batch; ++i) {
-        const int p = begin + i;
-        const bool is_sender = has_unit && p < ranks && m.sends(p);
-        lines[i] = is_sender && p != c.rank
-                       ? at<const line>(c, c.rank, c.map.packet_offset(c.map.slot(e), static_cast<unsigned>(p), u))
-                       : nullptr;
-        words[i] = is_sender && p == c.rank ? load(p, u) : 0;
+      for (int i = 0; i < batch; ++i) words[i] = own;
+      if (good && has_unit) {
+        if (is_of_all) {
+          good = get_packets<batch, batch == Ranks>(s, c, begin, ranks, u, words);
+        } else if (m.from != c.rank) {
+          const auto source = static_cast<unsigned>(m.from);
+          const line* const lines[1] = {at<const line>(c, c.rank, c.map.packet_offset(c.map.slot(e), source, u))};
+          std::uint64_t got[1] = {};
+          good = s.template get_all<1>(lines, packet_epoch(e), got, waiting{m.from, phase::packet, 1});
+          words[0] = got[0];
+        }
       }
-      good = good && s.template get_all<batch>(lines, packet_epoch(e), words, waiting{begin, phase::packet, batch});
       if (!agreed) {
         if (!s.all(good)) return false;
         agreed = true;
       }
-      if (good && has_unit)
+      if (!good || !has_unit) continue;
+      if (is_of_all) {
+        if (begin + batch >= ranks) received(s);  // from all
 #pragma unroll
         for (int i = 0; i < batch; ++i)
-          if (begin + i < ranks && m.sends(begin + i))
-            store_grained(c.output + m.output_stride * static_cast<unsigned>(begin + i) + u * 8, m.bytes - u * 8,
-                          out_grain, words[i]);
+          if (Ranks || begin + i < ranks) store(begin + i, u, words[i]);
+      } else {
+        store(m.from, u, words[0]);
+      }
     }
   }
   return good;
@@ -73,7 +97,7 @@ XYL_FN bool packet_exchange_block(S& s, const Call& c, const movement& m) {
 
 template <int Ranks = 0, class S, class Call>
 XYL_FN bool packet_exchange(S& s, const Call& c, const movement& m) {
-  const bool good = s.begin() && packet_exchange_block<Ranks>(s, c, m);
+  const bool good = begin_early(s) && packet_exchange_block<Ranks>(s, c, m);
   s.leave();
   return good;
 }

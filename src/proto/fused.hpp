@@ -297,47 +297,43 @@ XYL_FN bool fused_two_shot_block(S& s, const Call& c, const fused_work& w, const
   row_epilogue<S, Call, F, 2, J> epilogue(s, c, w, t, f);
   float x[J][E];
   row_inputs<F, 2, J> in;
-  for (unsigned k = t.index; k < w.rows; k += t.teams) {
-    if (!find(c.rank, k, token)) continue;
-    in.load(s, w, t, token, true);
-    const auto from = [&](int p) { return scattered(p) + k * row_bytes; };
-    if constexpr (F::has_rows) {
-      if (good) f.sum(c, w, token, from, x[0]);
-    } else if (good) {
-      sum_staged<F>(s, c, w, t, token, from, x);
+  // This rank's own rows, then the other owners': one text for both, since the epilogue is long.
+#pragma unroll 1
+  for (int step = 0; step < ranks; ++step) {
+    const bool is_own = step == 0;
+    const int p = c.rank + step < ranks ? c.rank + step : c.rank + step - ranks;
+    if (step == 1 && good) {
+      post_all(s, c, flag_family::gather);
+      good = s.all(await_all(s, c, flag_family::gather, phase::gather));
     }
-    const row_place place_of_row{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(c.rank), token,
-                                 row_sent::as_bytes, gathered(c.rank) + k * wire_bytes};
-    good = epilogue.finish(place_of_row, row_stage::sum, in, good, x);
-    if (!good) return false;
-  }
-  if (good) {
-    post_all(s, c, flag_family::gather);
-    good = s.all(await_all(s, c, flag_family::gather, phase::gather));
-  }
-
-  for (unsigned k = t.index; k < w.rows; k += t.teams)
-    for (int step = 1; step < ranks; ++step) {
-      const int p = c.rank + step < ranks ? c.rank + step : c.rank + step - ranks;
+#pragma unroll 1
+    for (unsigned k = t.index; k < w.rows; k += t.teams) {
       if (!find(p, k, token)) continue;
-      const std::uint64_t from = gathered(p) + k * wire_bytes;
-      if (w.wire == fused_wire::quantised) {
-        if (good) deliver_quantised<E>(s, c, w, t, epilogue, token, from);
+      const std::uint64_t on_wire = gathered(p) + k * wire_bytes;
+      if (!is_own && w.wire == fused_wire::quantised) {
+        if (good) deliver_quantised<E>(s, c, w, t, epilogue, token, on_wire);
         continue;
       }
-      in.load(s, w, t, token, false);
+      in.load(s, w, t, token, is_own);
+      const auto from = [&](int q) { return scattered(q) + k * row_bytes; };
       if constexpr (F::has_rows) {
-        if (good) f.decode(c, w, from, x[0]);
-      } else if (good)
+        if (good && is_own) f.sum(c, w, token, from, x[0]);
+        if (good && !is_own) f.decode(c, w, on_wire, x[0]);
+      } else if (good && is_own) {
+        sum_staged<F>(s, c, w, t, token, from, x);
+      } else if (good) {
         for_each_piece<J>(s, t, [&](int j, unsigned v) {
           decode_piece<typename F::codec>(
-              load_peer_piece(s, at<const std::byte>(c, c.rank, from + std::uint64_t{v} * 16)), x[j]);
+              load_peer_piece(s, at<const std::byte>(c, c.rank, on_wire + std::uint64_t{v} * 16)), x[j]);
         });
-      const row_place place_of_row{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(p), token};
-      good = epilogue.finish(place_of_row, w.wire == fused_wire::residual ? row_stage::residual : row_stage::norm,
-                             in, good, x);
+      }
+      const row_place of_row{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(p), token,
+                             is_own ? row_sent::as_bytes : row_sent::not_at_all, on_wire};
+      const row_stage others = w.wire == fused_wire::residual ? row_stage::residual : row_stage::norm;
+      good = epilogue.finish(of_row, is_own ? row_stage::sum : others, in, good, x);
       if (!good) return false;
     }
+  }
   return good;
 }
 

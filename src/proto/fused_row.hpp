@@ -213,15 +213,13 @@ class row_epilogue {
         }
         (void)round_piece<typename F::codec, W>(x[j]);
       });
-    if (w_.pattern == fused_pattern::all_reduce) {
-      if (!s_.all(good)) return false;
-      put_rows(at, w_.output, fused_wire::residual, x);
-      return true;
-    }
-    if (stage != row_stage::norm) {
+    // Each text that stores a row is there once: with the pieces of a lane unrolled it is long.
+    const bool ends_at_sum = w_.pattern == fused_pattern::all_reduce;
+    if (ends_at_sum || stage != row_stage::norm) {
       std::uint32_t squares = 0;
-      if (!sum_squares(at, good, x, squares)) return false;
-      put_rows(at, w_.residual_out, fused_wire::residual, x);
+      if (!(ends_at_sum ? s_.all(good) : sum_squares(at, good, x, squares))) return false;
+      put_rows(at, ends_at_sum ? w_.output : w_.residual_out, fused_wire::residual, x);
+      if (ends_at_sum) return true;
       const float inverse_rms = inverse_root_mean_square(bits_float(squares), w_.inverse_hidden, w_.eps);
       for_each([&](int j, unsigned v) {
         float weight[E];
@@ -233,11 +231,14 @@ class row_epilogue {
     } else if (!F::quantises || w_.pattern != fused_pattern::fp8_per_token) {
       if (!s_.all(good)) return false;  // else the search for the largest brings the verdict
     }
-    if (!F::quantises || !quantises(w_.pattern)) {
-      put_rows(at, w_.output, fused_wire::norm, x);
-      return true;
-    }
-    if constexpr (F::quantises) return quantise(at, in.scale_of(w_), good, x);
+    const bool is_quantised = F::quantises && quantises(w_.pattern);
+    // Scales first: what a value is multiplied with, and what is stored for it.
+    std::uint32_t largest[J] = {};
+    if constexpr (F::quantises)
+      if (is_quantised && !find_largest(at, good, x, largest)) return false;
+    put_rows(at, w_.output, fused_wire::norm, x);
+    if constexpr (F::quantises)
+      if (is_quantised) quantise(at, in.scale_of(w_), largest, x);
     return true;
   }
 
@@ -290,9 +291,8 @@ class row_epilogue {
     }
   }
 
-  XYL_FN bool quantise(const row_place& at, float scale, bool good, const values& x) {
-    // Scales first: what a value is multiplied with, and what is stored for it.
-    std::uint32_t largest[J] = {};
+  // Of a row, a group, or nothing at all, as the pattern has it; all lanes come here.
+  XYL_FN bool find_largest(const row_place& at, bool good, const values& x, std::uint32_t (&largest)[J]) {
     if (good && w_.pattern != fused_pattern::fp8_static)
       for_each([&](int j, unsigned) { largest[j] = largest_magnitude(x[j]); });
     if (w_.pattern == fused_pattern::fp8_per_token) {
@@ -304,8 +304,10 @@ class row_epilogue {
     } else if (const unsigned width = scale_width(w_.pattern)) {
       neighbours_largest(s_, t_, width / E, largest);
     }
-    put_rows(at, w_.output, fused_wire::norm, x);
+    return true;
+  }
 
+  XYL_FN void quantise(const row_place& at, float scale, const std::uint32_t (&largest)[J], const values& x) {
     const bool send = at.sent == row_sent::as_bytes && w_.wire == fused_wire::quantised;
     for_each([&](int j, unsigned v) {
       std::uint32_t stored = 0;
@@ -348,7 +350,6 @@ class row_epilogue {
                    [&](std::byte* to) { put_scale(to, stored); });
       }
     });
-    return true;
   }
 
   XYL_FN void put_scale(std::byte* to, std::uint32_t stored) const {

@@ -2,28 +2,71 @@
 //
 // The second step of a fused call in two: the rows of a sum to which the residual was added, and which was rounded,
 // become norms and what is quantised. Nobody waits for anybody, so a launch may have any number of blocks; each has
-// whole rows. The values are those of the other forms, which share row_epilogue.
+// whole rows. The values are those of the other forms: they share row_epilogue, or the functions under it.
 #pragma once
 
 #include "proto/fused_row.hpp"
 
 namespace xyl {
 
-// work.input: the rows. It may equal work.output.
+// Norms alone. What a row and its weights are made of is on its way together: nothing is loaded under a condition,
+// or behind the row's sum.
+template <class F, int W, class S>
+XYL_FN void norm_of_row(S& s, const fused_work& w, const row_team& t, std::uint64_t token) {
+  using codec = typename F::codec;
+  constexpr int E = W * F::per_word, J = pieces_of_lane<S, E>();
+  const std::uint64_t begin = token * w.hidden * F::element_bytes;
+  piece<W> row[J], weights[J];
+#pragma unroll
+  for (int j = 0; j < J; ++j)
+    row[j] = load_piece<W>(s, w.input + begin + std::uint64_t{piece_or_other(s, t, j)} * 8 * W);
+  if (!w.weight_is_float)
+#pragma unroll
+    for (int j = 0; j < J; ++j)
+      weights[j] = load_piece<W>(s, w.weight + std::uint64_t{piece_or_other(s, t, j)} * 8 * W);
+
+  std::uint32_t leaf[J] = {};
+  for_each_piece<J>(s, t, [&](int j, unsigned) {
+    float x[E];
+    decode_piece<codec>(row[j], x);
+    leaf[j] = float_bits(sum_of_squares(x));
+  });
+  const std::uint32_t squares = s.template row_combine_alone<add_squares>(t, w.hidden / E, leaf);
+  const float inverse_rms = inverse_root_mean_square(bits_float(squares), w.inverse_hidden, w.eps);
+  for_each_piece<J>(s, t, [&](int j, unsigned v) {
+    float x[E], weight[E];
+    decode_piece<codec>(row[j], x);
+    if (w.weight_is_float)
+#pragma unroll
+      for (int k = 0; k < E; ++k)
+        weight[k] = reinterpret_cast<const overlay<float>*>(w.weight)[std::uint64_t{v} * E + k].word;
+    else
+      decode_piece<codec>(weights[j], weight);
+#pragma unroll
+    for (int k = 0; k < E; ++k) x[k] = normalised(x[k], inverse_rms, w.gemma ? 1.0f + weight[k] : weight[k]);
+    store_piece<W>(s, w.output + begin + std::uint64_t{v} * 8 * W, round_piece<codec, W>(x));
+  });
+}
+
+// work.input: the rows, of which work.output may be the place too. There is no residual any more.
 template <class F, int W, class S, class Call>
 XYL_FN void fused_rows(S& s, const Call& c, const fused_work& w) {
   constexpr int E = W * F::per_word, J = pieces_of_lane<S, E>();
   const row_team t{s.block(), s.blocks(), 0, w.hidden / E};
-  row_epilogue<S, Call, F, W, J> epilogue(s, c, w, t, F{});
-  for (std::uint64_t token = t.index; token < w.tokens; token += t.teams) {
-    row_inputs<F, W, J> in;
-    in.load(s, w, t, token, false);
-    float x[J][E] = {};
-    for_each_piece<J>(s, t, [&](int j, unsigned v) {
-      decode_piece<typename F::codec>(
-          load_piece<W>(s, w.input + (token * w.hidden + std::uint64_t{v} * E) * F::element_bytes), x[j]);
-    });
-    (void)epilogue.finish({static_cast<unsigned>(token), token}, row_stage::residual, in, true, x);
+  if constexpr (!F::quantises && requires { S::combines_alone; }) {
+    for (std::uint64_t token = t.index; token < w.tokens; token += t.teams) norm_of_row<F, W>(s, w, t, token);
+  } else {
+    row_epilogue<S, Call, F, W, J> epilogue(s, c, w, t, F{});
+    for (std::uint64_t token = t.index; token < w.tokens; token += t.teams) {
+      row_inputs<F, W, J> in;
+      in.load(s, w, t, token, false);
+      float x[J][E] = {};
+      for_each_piece<J>(s, t, [&](int j, unsigned v) {
+        decode_piece<typename F::codec>(
+            load_piece<W>(s, w.input + (token * w.hidden + std::uint64_t{v} * E) * F::element_bytes), x[j]);
+      });
+      (void)epilogue.finish({static_cast<unsigned>(token), token}, row_stage::residual, in, true, x);
+    }
   }
 }
 

@@ -39,7 +39,9 @@ XYL_FN constexpr unsigned scale_width(fused_pattern p) {
 // See fused.hpp and fused_two_shot_packet.hpp, in the order in which a form that cannot do a call hands it on; and
 // fused_pull.hpp, whose inputs are registered.
 enum class fused_form : std::uint8_t { packet, two_shot_packet, one_shot, two_shot, one_shot_pull, two_shot_pull };
-inline constexpr std::size_t fused_forms = 6;
+// Hosts alone have the last: on devices rows that are pushed were faster wherever it was measured, and so were two
+// steps of which the first pulls.
+inline constexpr std::size_t device_fused_forms = 5;
 
 // What the forms have in common: pieces travel as packets; each rank finishes a share of the rows.
 XYL_FN constexpr bool uses_packets(fused_form f) { return f <= fused_form::two_shot_packet; }

@@ -78,16 +78,16 @@ XYL_FN bool get_words(S& s, const Call& c, const lane_group& g, int p, std::uint
 template <class Call, class R>
 XYL_FN std::uint64_t sum_of_words(const Call& c, const R& red, std::uint64_t u, const std::uint64_t* words,
                                   unsigned stride, int ranks) {
-  typename R::accumulator acc[R::per_word];
-  R::codec::decode(words[0], acc);
+  typename R::accumulator acc[R::accumulators];
+  red.decode(words[0], acc);
 #pragma unroll
   for (int p = 1; p < ranks; ++p) {
-    typename R::accumulator value[R::per_word];
-    R::codec::decode(words[static_cast<unsigned>(p) * stride], value);
+    typename R::accumulator value[R::accumulators];
+    red.decode(words[static_cast<unsigned>(p) * stride], value);
     red.accumulate(acc, value);
   }
   finish_word(c, red, u * R::per_word, acc);
-  return R::codec::encode(acc);
+  return red.encode(acc);
 }
 
 // Puts what is meant for this lane's peers, packets from `from` on; to the end of this block's part there are
@@ -203,7 +203,9 @@ XYL_FN bool grouped_two_shot_allreduce(S& s, const Call& c, const R& red) {
   using T = typename R::element;
   bool good = begin_early(s);
   if (good) {
-    if (is_whole<T, std::uint64_t>(c.input, c.count) && is_whole<T, std::uint64_t>(c.output, c.count)) [[likely]]
+    // As in packet_allreduce().
+    if (R::ranks != 0 && is_whole<T, std::uint64_t>(c.input, c.count) &&
+        is_whole<T, std::uint64_t>(c.output, c.count)) [[likely]]
       good = grouped_two_shot_block<true>(s, c, red);
     else
       good = grouped_two_shot_block<false>(s, c, red);

@@ -60,7 +60,7 @@ XYL_FN void reduce_jointly(S& s, const Call& c, const R& red, unsigned block) {
   const std::uint64_t begin = c.input_stride * block;
   for (std::uint64_t u = mine.begin + s.lane(); u < mine.end; u += s.lanes()) {
     const std::uint64_t element = u * per_unit(red);
-    typename R::accumulator acc[2][R::per_word] = {};
+    typename R::accumulator acc[2][R::accumulators] = {};
     for (int first = 0; first < c.ranks; first += bulk_batch) {
       unit16 data[bulk_batch] = {};
 #pragma unroll
@@ -75,11 +75,11 @@ XYL_FN void reduce_jointly(S& s, const Call& c, const R& red, unsigned block) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
 #pragma unroll
-      for (int k = 0; k < R::per_word; ++k) acc[h][k] = red.finish(acc[h][k]);
+      for (int k = 0; k < R::accumulators; ++k) acc[h][k] = red.finish(acc[h][k]);
       if constexpr (std::is_same_v<typename R::accumulator, float>)
         if (c.addend != nullptr)
-          add_word<R>(load_addend<false, R>(c, element + static_cast<unsigned>(h) * R::per_word), acc[h]);
-      words[h] = R::codec::encode(acc[h]);
+          add_word(red, load_addend<false, R>(c, element + static_cast<unsigned>(h) * R::per_word), acc[h]);
+      words[h] = red.encode(acc[h]);
     }
     unit16 result;
     memcpy(&result, words, sizeof result);

@@ -133,7 +133,6 @@ struct control_block {
     epoch_t epoch;           // host: of the last call
     std::uint64_t turn;      // device: stands for the epoch and says who is inside, see turn.hpp
     std::uint32_t recorder;  // device: 1 once a lane was elected to fill the give_up_record
-    std::uint32_t arrived;   // device: blocks of the running launch that have come to their end, see last_out()
   } call;                    // written by the owner alone
   struct alignas(128) {
     std::uint64_t word;  // see poison
@@ -285,17 +284,19 @@ struct layout {
     return sent_offset(ranks + peer, block);
   }
   // Of a long message (see long_transfer.hpp): the header of a block that has no ring, beside its flag, and the
-  // room for its k-th chunk, in the region of the sender.
+  // room for its k-th chunk, in the region of the sender. Between two ranks that is all there is, of both slots:
+  // there is nobody who could be in the next call.
   XYL_FN constexpr std::uint64_t long_header_offset(unsigned source, unsigned block) const {
     return flag_offset(flag_family::message, source, block) + sizeof(flag) / 2;
   }
   XYL_FN constexpr std::uint64_t long_slot_offset(unsigned slot, unsigned source, unsigned block, std::uint64_t k,
                                                   std::uint64_t slot_bytes) const {
-    return bulk_offset(slot, source) + (std::uint64_t{block} * long_slots + k % long_slots) * slot_bytes;
+    return (has_one_writer() ? bulk : bulk_offset(slot, source)) +
+           (std::uint64_t{block} * long_slots + k % long_slots) * slot_bytes;
   }
   // The most that such a chunk may have where so many blocks share the region; whole lines.
   constexpr std::uint64_t long_slot_room(unsigned of_blocks) const {
-    return bulk_stride / (std::uint64_t{of_blocks} * long_slots) / 128 * 128;
+    return (has_one_writer() ? 4 : 1) * bulk_stride / (std::uint64_t{of_blocks} * long_slots) / 128 * 128;
   }
   // The header of a chunk in the receiver's workspace; data lies header_bytes behind it, or, if tiny, inside.
   XYL_FN constexpr std::uint64_t message_offset(unsigned source, unsigned block, std::uint64_t number) const {

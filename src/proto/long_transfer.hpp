@@ -35,38 +35,100 @@ class long_transfer {
     last_ = first_ + (chunks == 0 ? 1 : chunks);
   }
 
+  // Of one direction alone.
   XYL_FN bool send() {
-    const unsigned grain = grain_of(t_.from, 0);
-    if (!say_what_comes()) return false;
-    for (std::uint64_t k = 0; first_ + 1 + k <= last_; ++k) {
-      if (k >= layout::long_slots && k % credit_step == 0 && !may_write(first_ + k)) return false;
-      push_piece(s_, toward_peer(c_, t_.peer), t_.from, t_.bytes, grain, chunk(k), place(c_.rank, k), 1, 1);
-      s_.sync();  // the lane that posts speaks for the stores of all lanes
-      // The other lanes go on meanwhile.
-      if (s_.lane() == 0) s_.post(at<flag>(c_, t_.peer, flag_of(flag_family::message, c_.rank)), first_ + 1 + k);
-    }
-    return await(flag_family::credit, last_, phase::credit) && count();
+    if (!say_what_comes() || !is_welcome()) return false;
+    for (std::uint64_t k = 0; k < chunks(); ++k)
+      if (!push(k)) return false;
+    return was_taken();
   }
-
   XYL_FN bool receive() {
     const unsigned grain = grain_of(t_.to, 0);
-    // Release: what this rank did in earlier launches, in that region too, comes before the sender's stores.
-    if (s_.lane() == 0) give_credit(first_);
+    welcome();
     if (!is_what_was_said()) return false;
-    for (std::uint64_t k = 0; first_ + 1 + k <= last_; ++k) {
-      const std::uint64_t number = first_ + 1 + k;
-      // Acquire: the data was written before the flag.
-      if (!await(flag_family::message, number, phase::message)) return false;
-      deliver_piece(s_, c_, t_.to, t_.bytes, grain, chunk(k), place(t_.peer, k), c_.rank);
-      if (k % credit_step != credit_step - 1 && number != last_) continue;
-      s_.sync();  // the lane that posts speaks for the loads of all lanes
-      // Release: what this block read there was read before the sender writes there again.
-      if (s_.lane() == 0) give_credit(number);
-    }
+    const auto deliver = [&](range units, std::uint64_t at) {
+      deliver_piece(s_, c_, t_.to, t_.bytes, grain, units, at, c_.rank);
+    };
+    for (std::uint64_t k = 0; k < chunks(); ++k)
+      if (!take(k, deliver)) return false;
     return count();
   }
 
+  // The steps of both, for who does both at once. At least one chunk, which may be empty; the same number on both
+  // sides. welcome() waits for nobody.
+  XYL_FN std::uint64_t chunks() const { return last_ - first_; }
+  XYL_FN range chunk(std::uint64_t k) const {
+    const std::uint64_t from = begin_ + k * units_of_chunk_;
+    return {from < end_ ? from : end_, end_ < from + units_of_chunk_ ? end_ : from + units_of_chunk_};
+  }
+  // Release: what this rank did in earlier launches, in that region too, comes before the sender's stores.
+  XYL_FN void welcome() {
+    if (s_.lane() == 0) give_credit(first_);
+  }
+
+  XYL_FN bool say_what_comes() {
+    bool good = true;
+    if (s_.lane() == 0) {
+      // The line is free once what it said last was heard.
+      if (block_ < c_.map.pair_blocks && first_ > c_.map.pair_slots)
+        good = s_.await(at<const flag>(c_, c_.rank, flag_of(flag_family::credit, t_.peer)),
+                        first_ - c_.map.pair_slots, waiting{t_.peer, phase::credit});
+      if (good) s_.put(at<line>(c_, t_.peer, header_of(c_.rank)), t_.fingerprint, tag());
+    }
+    return s_.all(good);
+  }
+  XYL_FN bool is_welcome() { return await(flag_family::credit, first_, phase::credit); }
+
+  XYL_FN bool is_what_was_said() {
+    bool good = true;
+    if (s_.lane() == 0) {
+      const waiting w{t_.peer, phase::message};
+      const line* const header[1] = {at<const line>(c_, c_.rank, header_of(t_.peer))};
+      std::uint64_t seen[1] = {};
+      good = s_.template get_all<1>(header, tag(), seen, w);
+      if (good && seen[0] != t_.fingerprint) {
+        s_.refuse(w, t_.fingerprint, seen[0]);
+        good = false;
+      }
+    }
+    return s_.all(good);
+  }
+
+  XYL_FN bool push(std::uint64_t k) {
+    if (k >= layout::long_slots && k % credit_step == 0 && !may_write(first_ + k)) return false;
+    push_piece(s_, toward_peer(c_, t_.peer), t_.from, t_.bytes, grain_of(t_.from, 0), chunk(k), place(c_.rank, k),
+               1, 1);
+    s_.sync();  // the lane that posts speaks for the stores of all lanes
+    // The other lanes go on meanwhile.
+    if (speaks()) s_.post(at<flag>(c_, t_.peer, flag_of(flag_family::message, c_.rank)), first_ + 1 + k);
+    return true;
+  }
+
+  // use(chunk(k), where it lies in this rank's workspace)
+  template <class Use>
+  XYL_FN bool take(std::uint64_t k, Use use) {
+    const std::uint64_t number = first_ + 1 + k;
+    // Acquire: the data was written before the flag.
+    if (!await(flag_family::message, number, phase::message)) return false;
+    use(chunk(k), place(t_.peer, k));
+    if (k % credit_step != credit_step - 1 && number != last_) return true;
+    s_.sync();  // the lane that posts speaks for the loads of all lanes
+    // Release: what this block read there was read before the sender writes there again.
+    if (speaks()) give_credit(number);
+    return true;
+  }
+
+  XYL_FN bool was_taken() { return await(flag_family::credit, last_, phase::credit) && count(); }
+  // After the last chunk.
+  XYL_FN bool count() const {
+    if (s_.lane() == 0) *counter() = last_;
+    return true;
+  }
+
  private:
+  // The lane that posts is not the one that waits: what a post waits for takes its time.
+  XYL_FN bool speaks() const { return s_.lane() == s_.lanes() - 1; }
+
   // Half of the slots: the sender fills the others meanwhile.
   static constexpr unsigned credit_step = layout::long_slots / 2;
 
@@ -75,15 +137,6 @@ class long_transfer {
     const auto peer = static_cast<unsigned>(t_.peer);
     return at_own<std::uint64_t>(
         c_, t_.sends ? c_.map.sent_offset(peer, block_) : c_.map.received_offset(peer, block_));
-  }
-  XYL_FN bool count() const {
-    if (s_.lane() == 0) *counter() = last_;
-    return true;
-  }
-
-  XYL_FN range chunk(std::uint64_t k) const {
-    const std::uint64_t from = begin_ + k * units_of_chunk_;
-    return {from, end_ - from < units_of_chunk_ ? end_ : from + units_of_chunk_};
   }
   XYL_FN std::uint64_t place(int sender, std::uint64_t k) const {
     return c_.map.long_slot_offset(c_.map.slot(s_.epoch()), static_cast<unsigned>(sender), block_, k,
@@ -111,33 +164,6 @@ class long_transfer {
   }
   XYL_FN void give_credit(std::uint64_t number) {
     s_.post(at<flag>(c_, t_.peer, flag_of(flag_family::credit, c_.rank)), number);
-  }
-
-  XYL_FN bool say_what_comes() {
-    bool good = true;
-    if (s_.lane() == 0) {
-      // The line is free once what it said last was heard.
-      if (block_ < c_.map.pair_blocks && first_ > c_.map.pair_slots)
-        good = s_.await(at<const flag>(c_, c_.rank, flag_of(flag_family::credit, t_.peer)),
-                        first_ - c_.map.pair_slots, waiting{t_.peer, phase::credit});
-      if (good) s_.put(at<line>(c_, t_.peer, header_of(c_.rank)), t_.fingerprint, tag());
-    }
-    return s_.all(good) && await(flag_family::credit, first_, phase::credit);
-  }
-
-  XYL_FN bool is_what_was_said() {
-    bool good = true;
-    if (s_.lane() == 0) {
-      const waiting w{t_.peer, phase::message};
-      const line* const header[1] = {at<const line>(c_, c_.rank, header_of(t_.peer))};
-      std::uint64_t seen[1] = {};
-      good = s_.template get_all<1>(header, tag(), seen, w);
-      if (good && seen[0] != t_.fingerprint) {
-        s_.refuse(w, t_.fingerprint, seen[0]);
-        good = false;
-      }
-    }
-    return s_.all(good);
   }
 
   S& s_;

@@ -63,7 +63,7 @@ XYL_FN bool get_packet_of_peer(S& s, const Call& c, bool has_data, std::uint64_t
 // Combines unit `u` of ranks [first, first + N) into acc, in rank order; this rank's own comes from `own`.
 template <int N, bool Headers, class S, class Call, class R>
 XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ranks, bool has_data, std::uint64_t u,
-                           std::uint64_t own, typename R::accumulator (&acc)[R::per_word]) {
+                           std::uint64_t own, typename R::accumulator (&acc)[R::accumulators]) {
   std::uint64_t words[N];
 #pragma unroll
   for (int i = 0; i < N; ++i) words[i] = own;
@@ -74,11 +74,11 @@ XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ran
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    typename R::accumulator value[R::per_word];
-    R::codec::decode(words[i], value);
+    typename R::accumulator value[R::accumulators];
+    red.decode(words[i], value);
     if (first + i == 0)
 #pragma unroll
-      for (int k = 0; k < R::per_word; ++k) acc[k] = value[k];
+      for (int k = 0; k < R::accumulators; ++k) acc[k] = value[k];
     else if (first + i < ranks)
       red.accumulate(acc, value);
   }
@@ -89,7 +89,7 @@ XYL_FN bool reduce_packets(S& s, const Call& c, const R& red, int first, int ran
 // verdict of no other wait); only between two.
 template <class R, class S, class Call>
 XYL_FN bool reduce_unit(S& s, const Call& c, const R& red, bool with_headers, bool good, bool has_data,
-                        std::uint64_t u, std::uint64_t own, typename R::accumulator (&acc)[R::per_word]) {
+                        std::uint64_t u, std::uint64_t own, typename R::accumulator (&acc)[R::accumulators]) {
   if constexpr (R::ranks != 0) {
     if constexpr (R::ranks == 2)
       if (with_headers) return reduce_packets<R::ranks, true>(s, c, red, 0, R::ranks, has_data, u, own, acc);
@@ -154,7 +154,7 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
   for (std::uint64_t first = mine.begin; first < mine.end || !agreed || with_headers; first += s.lanes()) {
     const std::uint64_t u = first + s.lane();
     const bool has_data = u < mine.end;
-    typename R::accumulator acc[R::per_word] = {};
+    typename R::accumulator acc[R::accumulators] = {};
     good = reduce_unit(s, c, red, with_headers, good, has_data, u, has_data ? own(u) : 0, acc);
     with_headers = false;
     if (!agreed) {
@@ -164,8 +164,8 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
     if (good && has_data) {
       received(s);
 #pragma unroll
-      for (int k = 0; k < R::per_word; ++k) acc[k] = red.finish(acc[k]);
-      store_user<T, std::uint64_t, Whole>(c.output, u * R::per_word, c.count, out_aligned, R::codec::encode(acc));
+      for (int k = 0; k < R::accumulators; ++k) acc[k] = red.finish(acc[k]);
+      store_user<T, std::uint64_t, Whole>(c.output, u * R::per_word, c.count, out_aligned, red.encode(acc));
     }
   }
   return good;

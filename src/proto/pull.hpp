@@ -7,11 +7,10 @@
 //            whatever wrote its input, in earlier launches, is done. Every block hears all of them itself, so that
 //            nothing else is needed before a peer's memory is touched.
 //   work     each element of a buffer is written by one rank, which alone reads what it overwrites.
-//   depart   when a launch's last block has done its work, it tells all peers, and waits for the same of them: this
-//            rank's input may then be changed, and its output is complete. One flag for a rank, not for a block:
-//            where an order at system scope is dear, it is paid once.
-//
-// Where blocks wait for no peer's block of their own index, ranks may use different grids; but for its first block.
+//   depart   a block that has done its work tells the peers' blocks of its index, and waits for the same of them:
+//            when all blocks have, this rank's input may be changed, and its output is complete. Grids are equal on
+//            all ranks. (A launch's last block could speak for its rank, but it would have to find out first that
+//            it is the last: 0.4 us more.)
 #pragma once
 
 #include "proto/exchange.hpp"
@@ -40,21 +39,12 @@ XYL_FN bool arrive_to_pull(S& s, const Call& c) {
   return good;
 }
 
-// Only for blocks that have arrived, and have done their work.
+// Only for blocks that have arrived, and have done their work: which is the same part of all buffers for the blocks
+// of one index.
 template <class S, class Call>
 XYL_FN bool depart_from_pull(S& s, const Call& c) {
-  // What other blocks have read and written comes before the flags: they order for them (see last_out).
-  if (!last_out(s)) return true;
-  const auto at_peer = [&](int source) {
-    return c.map.flag_offset(flag_family::pulled, static_cast<unsigned>(source), 0);
-  };
-  const int lane = static_cast<int>(s.lane()), lanes = static_cast<int>(s.lanes());
-  for (int p = lane; p < c.ranks; p += lanes)
-    if (p != c.rank) s.post(at<flag>(c, p, at_peer(c.rank)), s.epoch());
-  bool good = true;
-  for (int p = lane; p < c.ranks && good; p += lanes)
-    if (p != c.rank) good = s.await(at<const flag>(c, c.rank, at_peer(p)), s.epoch(), waiting{p, phase::pulled});
-  return s.all(good);
+  post_all(s, c, flag_family::pulled);
+  return s.all(await_all(s, c, flag_family::pulled, phase::pulled));
 }
 
 // Reduces units of all ranks' inputs, rank p's at input(p), in rank order. The result goes to so many outputs, this
@@ -81,7 +71,7 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input 
           for (int p = 0; p < batch; ++p) data[j][p] = s.load_peer16(user_unit(input(p), u + j * lanes));
 #pragma unroll
         for (int j = 0; j < unroll; ++j) {
-          typename R::accumulator acc[2][R::per_word] = {};
+          typename R::accumulator acc[2][R::accumulators] = {};
 #pragma unroll
           for (int p = 0; p < batch; ++p) combine_unit(red, p == 0, data[j][p], acc);
           data[j][0] = finish_unit(c, red, u + j * lanes, true, acc);
@@ -95,10 +85,10 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input 
       }
     }
     for (; u < units.end; u += lanes) {
-      typename R::accumulator acc[2][R::per_word] = {};
+      typename R::accumulator acc[2][R::accumulators] = {};
       if (u < whole) {
         // Small elements take a register each, so fewer units fit in.
-        constexpr int fitting = R::per_word < 8 ? bulk_batch : bulk_batch / 2;
+        constexpr int fitting = R::accumulators < 8 ? bulk_batch : bulk_batch / 2;
         constexpr int batch = R::ranks != 0 && R::ranks < fitting ? R::ranks : fitting;
         for (int first = 0; first < ranks; first += batch) {
           unit16 data[batch] = {};

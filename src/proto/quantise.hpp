@@ -57,10 +57,14 @@ struct portable_quantiser {
   // Magnitudes 0, 0.5, 1, 1.5, 2, 3, 4, 6; halfway goes to the even code. A NaN becomes 6, as the instruction has
   // it.
   static XYL_FN std::uint32_t e2m1(float x) {
-    const float a = bits_float(magnitude_bits(x));
-    const std::uint32_t code = (a > 0.25f) + (a >= 0.75f) + (a > 1.25f) + (a >= 1.75f) + (a > 2.5f) + (a >= 3.5f) +
-                               static_cast<std::uint32_t>(a > 5.0f);
-    return a != a ? 7u : code | float_bits(x) >> 31 << 3;
+    const std::uint32_t magnitude = magnitude_bits(x), sign = float_bits(x) >> 31 << 3;
+    // As small_float::encode(), for 1 bit of mantissa: below 1 the fp32 adder rounds to halves, else half of the
+    // last place is added.
+    const std::uint32_t tiny = float_bits(bits_float(magnitude) + 0x1p22f) - float_bits(0x1p22f);
+    const std::uint32_t odd = magnitude >> 22 & 1;
+    const std::uint32_t rounded = (magnitude - (126u << 23) + ((1u << 21) - 1) + odd) >> 22;
+    const std::uint32_t code = magnitude < 127u << 23 ? tiny : rounded < 7 ? rounded : 7;
+    return magnitude > 0x7f800000u ? 7u : code | sign;
   }
 };
 

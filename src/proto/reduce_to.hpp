@@ -117,6 +117,8 @@ XYL_FN bool packet_reduce_block(S& s, const Call& c, const R& red, const reduce_
       if (target.receives(p)) s.put(at<line>(c, p, to), load(p, u), packet_epoch(e));
     }
   }
+  sent(s);
+  if (!join(s)) return false;
 
   constexpr int batch = R::ranks ? R::ranks : packet_batch;
   const bool receives = target.receives(c.rank);
@@ -125,7 +127,7 @@ XYL_FN bool packet_reduce_block(S& s, const Call& c, const R& red, const reduce_
   for (std::uint64_t first = mine.begin; first < mine.end || !agreed; first += s.lanes()) {
     const std::uint64_t u = first + s.lane();
     const bool has_unit = receives && u < mine.end;
-    typename R::accumulator acc[R::per_word] = {};
+    typename R::accumulator acc[R::accumulators] = {};
     if (good && has_unit) {
       const std::uint64_t own = load(c.rank, u);
       for (int p = 0; p < ranks && good; p += batch)
@@ -136,9 +138,10 @@ XYL_FN bool packet_reduce_block(S& s, const Call& c, const R& red, const reduce_
       agreed = true;
     }
     if (good && has_unit) {
+      received(s);
 #pragma unroll
-      for (int k = 0; k < R::per_word; ++k) acc[k] = red.finish(acc[k]);
-      store_grained(c.output + u * 8, bytes - u * 8, out_grain, R::codec::encode(acc));
+      for (int k = 0; k < R::accumulators; ++k) acc[k] = red.finish(acc[k]);
+      store_grained(c.output + u * 8, bytes - u * 8, out_grain, red.encode(acc));
     }
   }
   return good;
@@ -160,7 +163,7 @@ XYL_FN bool two_phase_reduce(S& s, const Call& c, const R& red, int root) {
 
 template <class S, class Call, class R>
 XYL_FN bool packet_reduce(S& s, const Call& c, const R& red, const reduce_target& target) {
-  const bool good = s.begin() && packet_reduce_block(s, c, red, target);
+  const bool good = begin_early(s) && packet_reduce_block(s, c, red, target);
   s.leave();
   return good;
 }

@@ -91,10 +91,13 @@ struct reduction {
   using accumulator = typename Codec::accumulator;
   static constexpr int ranks = Ranks;
   static constexpr int per_word = Codec::per_word;
+  static constexpr int accumulators = per_word;  // that a word takes
 
   // The number of ranks for an average, else 1.
   std::uint32_t divisor = 1;
 
+  static XYL_FN void decode(std::uint64_t word, accumulator (&out)[per_word]) { Codec::decode(word, out); }
+  static XYL_FN std::uint64_t encode(const accumulator (&in)[per_word]) { return Codec::encode(in); }
   XYL_FN accumulator combine(accumulator a, accumulator b) const { return Operation::combine(a, b); }
   // acc[k] = acc[k] op value[k]: what the protocols call, so that an operation chosen at run time is chosen once.
   template <int Count>

@@ -39,8 +39,6 @@
 //                      let the next launch be scheduled; neither orders memory
 //   announce(l, d, e), hear<N>(l, e, d, w)   put and get_all that order as post and await do (spaces of single
 //                      lanes: put and get_all do)
-//   last_out()         sync(); then true in the one block of the launch that comes here last, with all that the
-//                      others did before visible to it (one block: true)
 //   begin_early(), join()   begin() in two halves: epoch() after the first, the verdict by the second (see
 //   packet.hpp) part(total)        this block's part of [0, total), divided beforehand (part_of_block in
 //   partition.hpp)
@@ -99,14 +97,6 @@ XYL_FN bool hear(S& s, const line* const (&lines)[N], std::uint32_t packet, std:
   else
     return s.template hear<N>(lines, packet, data, w);
 }
-template <class S>
-XYL_FN bool last_out(S& s) {
-  if constexpr (is_single_lane<S>)
-    return true;
-  else
-    return s.last_out();
-}
-
 // Hints, of as many of those bytes' first lines as may be on their way together.
 template <class S>
 XYL_FN void will_write_lines(S& s, const std::byte* there, std::uint64_t bytes) {

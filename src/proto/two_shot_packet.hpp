@@ -97,14 +97,14 @@ XYL_FN bool two_shot_packet_block(S& s, const Call& c, const R& red) {
     const bool has_data = x < mine.end && cut.has(c.rank, x);
     const std::uint64_t u = cut.unit(c.rank, x) * R::per_word;
     std::uint64_t sum = 0;
-    typename R::accumulator acc[R::per_word] = {};
+    typename R::accumulator acc[R::accumulators] = {};
     const std::uint64_t own =
         has_data ? load_user<T, std::uint64_t, Whole>(c.input, u, c.count, in_aligned) : std::uint64_t{0};
     good = reduce_unit(s, c, red, with_headers, good, has_data, x, own, acc);
     with_headers = false;
     if (good && has_data) {
       finish_word(c, red, u, acc);
-      sum = R::codec::encode(acc);
+      sum = red.encode(acc);
       const std::uint64_t to = c.map.packet_offset(c.map.slot(e), static_cast<unsigned>(c.rank), cut.share + x);
       if (good)
 #pragma unroll

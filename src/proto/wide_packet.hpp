@@ -142,12 +142,10 @@ XYL_FN bool get_packs(S& s, const Call& c, bool with_headers, const wide_pack* c
   return s.template get_packs<N>(from, e, units, w);
 }
 
-// The packs of N ranks from `peer` on, Batch of each, `shift` packs into their regions; this rank's own, and what
-// does not exist, stays as it is.
+// The packs of N ranks from `peer` on, Batch of each; this rank's own, and what does not exist, stays as it is.
 template <int N, int Batch, class S, class Call>
 XYL_FN bool get_packs_of(S& s, const Call& c, const pack_place<S>& at_packs, bool with_headers, std::uint32_t first,
-                         int peer, int ranks, held_units<S> (&units)[Batch * N], std::uint32_t shift = 0,
-                         phase what = phase::packet) {
+                         int peer, int ranks, held_units<S> (&units)[Batch * N]) {
   const wide_pack* from[Batch * N];
 #pragma unroll
   for (int j = 0; j < Batch; ++j)
@@ -157,46 +155,40 @@ XYL_FN bool get_packs_of(S& s, const Call& c, const pack_place<S>& at_packs, boo
       const int p = peer + i;
       from[j * N + i] =
           at_packs.has(pack) && p != c.rank && p < ranks
-              ? at<const wide_pack>(
-                    c, c.rank, c.map.wide_offset(c.map.slot(s.epoch()), static_cast<unsigned>(p), shift + pack))
+              ? at<const wide_pack>(c, c.rank,
+                                    c.map.wide_offset(c.map.slot(s.epoch()), static_cast<unsigned>(p), pack))
               : nullptr;
     }
-  return get_packs<Batch * N>(s, c, with_headers, from, units, waiting{peer, what, N});
+  return get_packs<Batch * N>(s, c, with_headers, from, units, waiting{peer, phase::packet, N});
 }
 
 // Adds N ranks' units, of which `peer` is the first, to what the ranks before came to.
 template <int N, class R>
 XYL_FN void add_units(const R& red, const unit16* const (&units)[N], int peer, int ranks,
-                      typename R::accumulator (&acc)[2][R::per_word]) {
+                      typename R::accumulator (&acc)[2][R::accumulators]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half)
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      typename R::accumulator value[R::per_word];
-      R::codec::decode(half_of(*units[i], half), value);
+      typename R::accumulator value[R::accumulators];
+      red.decode(half_of(*units[i], half), value);
       if (peer + i == 0)
 #pragma unroll
-        for (int k = 0; k < R::per_word; ++k) acc[half][k] = value[k];
+        for (int k = 0; k < R::accumulators; ++k) acc[half][k] = value[k];
       else if (peer + i < ranks)
         red.accumulate(acc[half], value);
     }
 }
 
-template <class Call, class R>
-XYL_FN unit16 finished_unit(const Call& c, const R& red, std::uint64_t u,
-                            typename R::accumulator (&acc)[2][R::per_word]) {
+template <bool Whole, class S, class Call, class R>
+XYL_FN void store_sum(const Call& c, const R& red, std::uint64_t u, bool aligned,
+                      typename R::accumulator (&acc)[2][R::accumulators]) {
   unit16 sum;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     finish_word(c, red, u * (2 * R::per_word) + static_cast<unsigned>(half * R::per_word), acc[half]);
-    set_half(sum, half, R::codec::encode(acc[half]));
+    set_half(sum, half, red.encode(acc[half]));
   }
-  return sum;
-}
-template <bool Whole, class S, class Call, class R>
-XYL_FN void store_sum(const Call& c, const R& red, std::uint64_t u, bool aligned,
-                      typename R::accumulator (&acc)[2][R::per_word]) {
-  const unit16 sum = finished_unit(c, red, u, acc);
   store_user<typename R::element, unit16, Whole>(c.output, u * (2 * R::per_word), c.count, aligned, sum);
 }
 
@@ -216,7 +208,7 @@ XYL_FN bool reduce_packs(S& s, const Call& c, const R& red, const pack_place<S>&
       for (unsigned i = 0; i < units_held<S>; ++i) {
         const std::uint32_t pack = at_packs.pack(first, j);
         if (!at_packs.has_unit(pack, i)) continue;
-        typename R::accumulator acc[2][R::per_word];
+        typename R::accumulator acc[2][R::accumulators];
         unit16 in_order[2] = {c.rank == 0 ? own[j][i] : theirs[j][i], c.rank == 0 ? theirs[j][i] : own[j][i]};
         const unit16* const both[2] = {&in_order[0], &in_order[1]};
         add_units<2>(red, both, 0, 2, acc);
@@ -224,7 +216,7 @@ XYL_FN bool reduce_packs(S& s, const Call& c, const R& red, const pack_place<S>&
       }
   } else {
     constexpr int together = R::ranks ? R::ranks : packet_batch;
-    typename R::accumulator acc[Batch][units_held<S>][2][R::per_word] = {};
+    typename R::accumulator acc[Batch][units_held<S>][2][R::accumulators] = {};
     for (int p = 0; p < ranks; p += together) {
       held_units<S> units[Batch * together];
 #pragma unroll
@@ -300,7 +292,8 @@ XYL_FN bool wide_packet_allreduce(S& s, const Call& c, const R& red) {
   using T = typename R::element;
   bool good = begin_early(s);
   if (good) {
-    if (is_whole<T, unit16>(c.input, c.count) && is_whole<T, unit16>(c.output, c.count)) [[likely]]
+    // As in packet_allreduce().
+    if (R::ranks != 0 && is_whole<T, unit16>(c.input, c.count) && is_whole<T, unit16>(c.output, c.count)) [[likely]]
       good = wide_allreduce_of<true>(s, c, red);
     else
       good = wide_allreduce_of<false>(s, c, red);

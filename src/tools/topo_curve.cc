@@ -49,13 +49,8 @@ result table_of_machine(const topo::graph& g, const topo_plan_options& options, 
 }
 
 result table_of_cluster(const topo::graph& g, const topo_plan_options& options, table& out) {
-  topo::cluster_request request;
-  XYL_TRY(request_of(g, options, request.node));
-  request.nodes = options.nodes;
-  request.between = options.between;
-  request.what = options.what;
   topo::cluster_plan p;
-  XYL_TRY(topo::plan_cluster(g, request, p));
+  XYL_TRY(plan_cluster(g, options, p));
   const unsigned ranks = p.nodes * p.ranks_per_node;
   out.title = std::string(name_of(options.what)) + ", " + std::to_string(p.nodes) + " nodes of " +
               std::to_string(p.ranks_per_node) + " ranks";

@@ -164,14 +164,18 @@ result print_plan_json(const topo::graph& g, const topo_plan_options& options, s
   return {};
 }
 
-result print_cluster(const topo::graph& g, const topo_plan_options& options, std::ostream& out) {
+result plan_cluster(const topo::graph& g, const topo_plan_options& options, topo::cluster_plan& out) {
   topo::cluster_request request;
   XYL_TRY(request_of(g, options, request.node));
   request.nodes = options.nodes;
   request.between = options.between;
   request.what = options.what;
+  return topo::plan_cluster(g, request, out);
+}
+
+result print_cluster(const topo::graph& g, const topo_plan_options& options, std::ostream& out) {
   topo::cluster_plan p;
-  XYL_TRY(topo::plan_cluster(g, request, p));
+  XYL_TRY(plan_cluster(g, options, p));
   out << format_text("%u nodes of %u ranks, %.1f GB/s and %.2f us between them\n", p.nodes, p.ranks_per_node,
                      options.between.capacity, options.between.us);
   out << "ring ";

@@ -15,4 +15,7 @@ result request_of(const topo::graph& g, const topo_plan_options& options, topo::
 // Of GPUs, or, where there are none, of processes.
 result plan_machine(const topo::graph& g, const topo_plan_options& options, bool every_collective, topo::plan& out);
 
+// Of options.nodes such machines.
+result plan_cluster(const topo::graph& g, const topo_plan_options& options, topo::cluster_plan& out);
+
 }  // namespace xyl

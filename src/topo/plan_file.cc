@@ -38,6 +38,13 @@ result read_size(const json& value, const std::string& where, std::uint64_t& out
   return {};
 }
 
+std::string all_methods() {
+  std::string all;
+  for (int i = 0; i < methods; ++i)
+    all.append(i == 0 ? "" : i + 1 == methods ? " and " : ", ").append(name_of(static_cast<method>(i)));
+  return all;
+}
+
 result read_ranges(const json& value, const std::string& where, std::vector<plan_override::range>& out) {
   XYL_TRY(expect_array(value, where));
   for (const json& range : value) {
@@ -47,8 +54,8 @@ result read_ranges(const json& value, const std::string& where, std::vector<plan
     XYL_TRY(take_text(range, "algorithm", here, name));
     const std::optional<method> how = method_named(name);
     if (!how)
-      return error(xylInvalidUsage, "%s.algorithm is \"%s\", which is no algorithm", here.c_str(),
-                   shown(name).c_str());
+      return error(xylInvalidUsage, "%s.algorithm is \"%s\", which is no algorithm; there are %s", here.c_str(),
+                   shown(name).c_str(), all_methods().c_str());
     std::uint64_t up_to = largest;
     if (const auto at = range.find("up_to"); at != range.end()) XYL_TRY(read_size(*at, here, up_to));
     if (!out.empty() && up_to <= out.back().up_to_bytes)

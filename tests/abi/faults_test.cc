@@ -10,20 +10,11 @@
 #include <thread>
 #include <vector>
 
-#include "abi/ranks.hpp"
+#include "abi/id_ranks.hpp"
 #include "base/clock.hpp"
 
 namespace xyl::test {
 namespace {
-
-class environment {
- public:
-  environment(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~environment() { ::unsetenv(name_); }
-
- private:
-  const char* name_;
-};
 
 class killed_rank : public testing::TestWithParam<std::tuple<int, std::size_t>> {};
 

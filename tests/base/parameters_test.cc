@@ -147,7 +147,7 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_DEBUG", {"VERBOSE", "1", "WARN "}},
       {"XYLEM_TIMEOUT", {"0", "0.009", "86401", "4k", "10s"}},
       {"XYLEM_TIMEOUT_WARNING", {"0.001", "86401", "never"}},
-      {"XYLEM_ALGO", {"tree", "one-shot", "0"}},
+      {"XYLEM_ALGO", {"tree", "one-shot", "0", "twoshotll128"}},
       {"XYLEM_GPU", {"0", "always"}},
       {"XYLEM_P2P", {"2", "never", "yes"}},
       {"XYLEM_COPY_ENGINE_BYTES", {"4KB", "-1", "1025G"}},
@@ -216,7 +216,7 @@ TEST(parameters, a_ring_is_not_deterministic) {
 
 TEST(parameters, sync_paths_fit_what_else_is_asked_for) {
   for (const char* flags : {"flag", "flag-gpu+pdl", "fence"})
-    for (const char* packets : {"packet", "twoshotpacket", "ll128", "twoshotll128"}) {
+    for (const char* packets : {"packet", "twoshotpacket", "ll128"}) {
       const std::string text =
           text_of_bad({std::string("XYLEM_ALGO=") + packets, std::string("XYLEM_SYNC=") + flags});
       EXPECT_TRUE(contains(text, "XYLEM_ALGO") && contains(text, "XYLEM_SYNC")) << text;

@@ -13,7 +13,7 @@
 namespace xyl {
 namespace {
 
-const fused_limits some_limits{{16, 16, 8, 8, 8, 8}, {16, 16, 8, 8, 8, 8}};
+const fused_limits some_limits{{16, 16, 8, 8, 8}, {16, 16, 8, 8, 8}};
 
 TEST(FusedShape, EveryShapeFits) {
   int possible = 0, clustered = 0;
@@ -25,9 +25,8 @@ TEST(FusedShape, EveryShapeFits) {
             for (const bool clusters : {false, true})
               for (const fused_pattern pattern :
                    {fused_pattern::all_reduce, fused_pattern::norm, fused_pattern::fp8_per_group})
-                for (const fused_form form :
-                     {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot,
-                      fused_form::one_shot_pull, fused_form::two_shot_pull}) {
+                for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
+                                              fused_form::two_shot, fused_form::one_shot_pull}) {
                   const layout map = layout::make(static_cast<unsigned>(ranks), 64, 1 << 20, 16 << 20);
                   fused_work w;
                   w.hidden = hidden;
@@ -61,8 +60,6 @@ TEST(FusedShape, EveryShapeFits) {
                     ASSERT_LE(scale_width(pattern), 32 * piece);
                   } else if (form == fused_form::one_shot) {
                     ASSERT_LE(s.rows * row, map.bulk_stride);
-                  } else if (form == fused_form::two_shot_pull) {
-                    ASSERT_LE(s.rows * w.wire_row_bytes(element), map.bulk_stride);
                   } else if (form == fused_form::two_shot) {
                     ASSERT_LE(s.rows * (row + w.wire_row_bytes(element)), map.bulk_stride);
                   }
@@ -101,22 +98,25 @@ TEST(FusedShape, WhatPacketsCannotDoTheNextFormDoes) {
 }
 
 TEST(FusedShape, WhatIsPulledStaysSoWhereItCan) {
-  const layout map = layout::make(4, 64, 1 << 20, 16 << 20);
+  const layout map = layout::make(2, 64, 1 << 20, 16 << 20);
   fused_work w;
   w.hidden = 7168;
   w.tokens = 32;
-  w.share = 8;
+  w.share = 16;
   w.pattern = fused_pattern::norm;
-  EXPECT_EQ(shape_fused_or_next(fused_form::two_shot_pull, 2, 4, some_limits, map, w).form,
-            fused_form::two_shot_pull);
-  EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, 2, 4, some_limits, map, w).form,
-            fused_form::one_shot_pull);
+  for (const unsigned element : {2u, 4u})
+    EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, element, 2, some_limits, map, w).form,
+              fused_form::one_shot_pull);
   // Where not one block of it fits on a device.
   fused_limits without = some_limits;
   without.blocks[static_cast<int>(fused_form::one_shot_pull)] = 0;
-  without.blocks[static_cast<int>(fused_form::two_shot_pull)] = 0;
-  EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, 2, 4, without, map, w).form, fused_form::one_shot);
-  EXPECT_EQ(shape_fused_or_next(fused_form::two_shot_pull, 2, 4, without, map, w).form, fused_form::two_shot);
+  EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, 2, 2, without, map, w).form, fused_form::one_shot);
+  // Among more ranks nothing is pulled in this step.
+  w.share = 8;
+  EXPECT_EQ(
+      shape_fused_or_next(fused_form::one_shot_pull, 2, 4, some_limits, layout::make(4, 64, 1 << 20, 16 << 20), w)
+          .form,
+      fused_form::one_shot);
 }
 
 }  // namespace

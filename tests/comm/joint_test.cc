@@ -1,141 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Groups of all ranks of a process on made-up devices, whose memory is host memory: what is done for all ranks at
-// once is right, with the calls before and behind it, and what does not fit together is left to each rank. This
-// program has its own device_side, which works jointly like a GPU and else only counts. Not for builds with CUDA,
-// which bring a device_side.
+// once is right, with the calls before and behind it, and what does not fit together is left to each rank. The
+// device_side of this program is that of joint_device.hpp. Not for builds with CUDA, which bring a device_side.
 #include <gtest/gtest.h>
 
-#include <map>
 #include <memory>
-#include <mutex>
 
 #include "abi/id_ranks.hpp"
-#include "exec/device_check.hpp"
+#include "comm/joint_device.hpp"
 #include "exec/device_memory.hpp"
-#include "exec/dispatch.hpp"
-#include "exec/host_scale.hpp"
-#include "spaces/lane_by_lane.hpp"
 #include "support/call_model.hpp"
-#include "support/idle_device.hpp"
 
 namespace xyl {
-namespace {
-
-struct history {
-  int jointly = 0;  // launches for all ranks
-  int alone = 0;    // for one
-  int norms = 0;
-  std::vector<std::pair<xylStream_t, xylStream_t>> joins;  // the first comes after the second
-};
-history seen;
-int devices = 1;
-std::map<const std::byte*, std::size_t> device_memory;
-
-// What the kernels do, and no type knows of at compile time: the operation.
-template <class T>
-struct any_operation {
-  using codec = portable_codec<T>;
-  using element = T;
-  using accumulator = typename codec::accumulator;
-  static constexpr int ranks = 0;
-  static constexpr int per_word = codec::per_word;
-  xylRedOp_t chosen;
-  std::uint32_t divisor;
-
-  template <int Count>
-  void accumulate(accumulator (&acc)[Count], const accumulator (&value)[Count]) const {
-    for (int k = 0; k < Count; ++k) acc[k] = test::combine(chosen, acc[k], value[k]);
-  }
-  accumulator finish(accumulator a) const { return divisor == 1 ? a : divide(a, divisor); }
-};
-
-class made_up_device final : public test::idle_device {
- public:
-  made_up_device(const layout& map, int number) : idle_device(map), scratch_(map.scratch_bytes()) {
-    handle_.ordinal = number;
-    handle_.uuid[0] = static_cast<std::uint8_t>(number);
-    handle_.address = reinterpret_cast<std::uintptr_t>(this);
-  }
-  memory_kind classify(const void* pointer) const override {
-    const auto* const at = static_cast<const std::byte*>(pointer);
-    const auto above = device_memory.upper_bound(at);
-    if (above == device_memory.begin()) return memory_kind::host;
-    const auto& [begin, bytes] = *std::prev(above);
-    return at < begin + bytes ? memory_kind::device : memory_kind::host;
-  }
-  result all_reduce(device_launch, const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
-    return alone();
-  }
-  result reduce(const device_reduce&, const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
-    return alone();
-  }
-  result move(const device_move&, const void*, void*, const call_record&, xylStream_t) override { return alone(); }
-  result run_transfers(std::span<const transfer>, unsigned, const call_record&, xylStream_t) override {
-    return alone();
-  }
-  result scale(const device_scale& how, const void* input, xylStream_t, const void*& scaled) override {
-    const std::uint64_t bytes = how.elements * facts_of(how.by.type)->bytes;
-    for (int p = 0; p < how.pieces; ++p)
-      scale_on_host(how.by, scratch_.data() + static_cast<unsigned>(p) * bytes,
-                    static_cast<const std::byte*>(input) + static_cast<unsigned>(p) * how.stride, how.elements);
-    scaled = scratch_.data();
-    return {};
-  }
-  result join(xylStream_t stream, xylStream_t other) override {
-    seen.joins.emplace_back(stream, other);
-    return {};
-  }
-  result reduce_jointly(const joint_reduction<device_capacity>& what, xylDataType_t type, xylRedOp_t operation,
-                        std::uint32_t divisor, xylStream_t) override {
-    ++seen.jointly;
-    element_types::for_each([&](auto entry, int) {
-      if (entry.code != type) return;
-      const any_operation<typename decltype(entry)::type> red{operation, divisor};
-      for (unsigned block = 0; block < what.blocks_of_result(); ++block)
-        test::lane_by_lane(2, 3, [&](auto& space) { xyl::reduce_jointly(space, what, red, block); });
-    });
-    return {};
-  }
-  result move_jointly(std::span<const joint_piece> all, xylStream_t) override {
-    ++seen.jointly;
-    for (const joint_piece& p : all) test::lane_by_lane(2, 3, [&](auto& space) { xyl::move_jointly(space, p); });
-    return {};
-  }
-  result fused_rows(const fused_work&, xylDataType_t, xylStream_t) override {
-    ++seen.norms;
-    return {};
-  }
-
- private:
-  // From every rank's thread.
-  static result alone() {
-    static std::mutex guard;
-    const std::lock_guard lock(guard);
-    ++seen.alone;
-    return {};
-  }
-  std::vector<std::byte> scratch_;
-};
-
-struct made_up_check final : kernel_check {
-  result run(std::span<const unsigned, fused_forms>, bool, bool) override { return {}; }
-};
-
-}  // namespace
 
 int device_side::current_device() { return 0; }
-int device_side::count() { return devices; }
+int device_side::count() { return test::devices; }
 result device_side::create(int device, const layout& map, std::byte*, std::size_t, std::int64_t, bool,
                            std::unique_ptr<device_side>& out) {
-  out = std::make_unique<made_up_device>(map, device);
+  out = std::make_unique<test::made_up_device>(map, device);
   return {};
 }
 bool has_current_device() { return true; }
 result allocate_device_memory(std::size_t, void*&) { return error(xylSystemError, "there is no memory"); }
 result free_device_memory(void*) { return {}; }
 result kernel_check::create(device_side&, int, int, std::unique_ptr<kernel_check>& out) {
-  out = std::make_unique<made_up_check>();
+  out = std::make_unique<test::made_up_check>();
   return {};
 }
 
@@ -298,6 +188,46 @@ TEST(joint, what_differs_is_refused_and_nothing_is_run) {
     EXPECT_EQ(seen.jointly + seen.alone, 0);
     // Nothing is out of service.
     ASSERT_EQ(all.group({sum_of(5)}), xylSuccess);
+  });
+}
+
+// Else host memory would hold results of a group that failed.
+TEST(joint, after_calls_that_differ_on_the_device_host_calls_of_the_group_are_not_run) {
+  in_a_process([] {
+    ranks_of_a_process all(3), others(2);
+    std::vector<sum_of_ranks> sums, sums_of_others;
+    for (int r = 0; r < 3; ++r) sums.emplace_back(3, r);
+    for (int r = 0; r < 2; ++r) sums_of_others.emplace_back(2, r);
+    int message = 0;
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    for (int r = 0; r < 3; ++r) {
+      const auto i = static_cast<std::size_t>(r);
+      ASSERT_EQ(sums[i].call(all.comm(r)), xylSuccess);
+      ASSERT_EQ(issue(sum_of(r == 1 ? 6 : 5), all.arena(r), r, 3, all.comm(r), nullptr), xylSuccess);
+    }
+    int sent = 7;
+    ASSERT_EQ(xylSend(&sent, 1, xylInt32, 2, all.comm(0), nullptr), xylSuccess);
+    ASSERT_EQ(xylRecv(&message, 1, xylInt32, 0, all.comm(2), nullptr), xylSuccess);
+    for (int r = 0; r < 2; ++r)
+      ASSERT_EQ(sums_of_others[static_cast<std::size_t>(r)].call(others.comm(r)), xylSuccess);
+    EXPECT_EQ(xylGroupEnd(), xylInvalidUsage);
+    for (int r = 0; r < 3; ++r) {
+      sums[static_cast<std::size_t>(r)].expect_untouched(r);
+      EXPECT_NE(std::string(xylGetLastError(all.comm(r))).find("the ranks' calls differ"), std::string::npos);
+    }
+    EXPECT_EQ(message, 0);
+    EXPECT_EQ(seen.jointly + seen.alone, 0);
+    for (const sum_of_ranks& s : sums_of_others) s.expect_right();
+    // The ranks are still in step, on either memory.
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    for (int r = 0; r < 3; ++r) {
+      ASSERT_EQ(sums[static_cast<std::size_t>(r)].call(all.comm(r)), xylSuccess);
+      ASSERT_EQ(issue(sum_of(5), all.arena(r), r, 3, all.comm(r), nullptr), xylSuccess);
+    }
+    ASSERT_EQ(xylGroupEnd(), xylSuccess) << xylGetLastError(nullptr);
+    for (const sum_of_ranks& s : sums) s.expect_right();
+    all.model.run(sum_of(5));
+    EXPECT_TRUE(all.arenas == all.model.arenas);
   });
 }
 

@@ -44,8 +44,6 @@ double lines(algorithm how, double bytes) {
       return 6 + bytes * 1.5e-3;
     case algorithm::wide_packet:  // never the best
       return 6.5 + bytes * 1.5e-3;
-    case algorithm::two_shot_wide:
-      return 10 + bytes * 1e-3;
     case algorithm::two_shot:
       return 9 + bytes * 0.5e-3;
     case algorithm::ring:

@@ -61,9 +61,9 @@ TEST_F(planning, how_devices_synchronise_is_in_the_table_and_in_the_description)
   EXPECT_TRUE(with.agreed.plausible(8));
   EXPECT_EQ(with.agreed.choice.sync, sync.choice.packed());
   EXPECT_NE(with.agreed.choice.hash(), without.agreed.choice.hash());
-  EXPECT_TRUE(uses_packets(without.agreed.choice.choose(without.agreed.choice.device, 8)));
+  EXPECT_TRUE(uses_packets(without.agreed.choice.choose(without.agreed.choice.device, 8, true)));
   for (std::uint64_t bytes = 1; bytes < 1ull << 32; bytes *= 2)
-    EXPECT_FALSE(uses_packets(with.agreed.choice.choose(with.agreed.choice.device, bytes))) << bytes;
+    EXPECT_FALSE(uses_packets(with.agreed.choice.choose(with.agreed.choice.device, bytes, true))) << bytes;
   const json s = description_of(with)["synchronisation"]["device_memory"];
   EXPECT_EQ(s["packets"], false);
   EXPECT_EQ(s["flags"], "fence");
@@ -104,12 +104,12 @@ TEST_F(planning, lines_of_128_bytes_are_used_where_their_path_is_and_nowhere_els
   EXPECT_FALSE(uses(p, 1 << 20, false)) << "other collectives have no such form";
   EXPECT_FALSE(uses(p, 64 << 20));
   EXPECT_FALSE(uses(p, 1));
-  EXPECT_NE(p.agreed.choice.choose(p.agreed.choice.host, 1 << 20), algorithm::wide_packet);
+  EXPECT_NE(p.agreed.choice.choose(p.agreed.choice.host, 1 << 20, true), algorithm::wide_packet);
   EXPECT_NE(description_of(p).dump().find("{\"up_to\":2097152,\"algorithm\":\"ll128\"}"), std::string::npos);
   for (std::uint64_t bytes = 1; bytes < 1ull << 32; bytes *= 2) {
     EXPECT_TRUE(uses(decide(true), bytes)) << bytes;
     const selection forced = decide(true).agreed.choice;
-    EXPECT_EQ(forced.choose(forced.host, bytes), algorithm::one_shot) << "not between processors";
+    EXPECT_EQ(forced.choose(forced.host, bytes, true), algorithm::one_shot) << "not between processors";
   }
 }
 
@@ -125,9 +125,9 @@ TEST_F(planning, thresholds_are_those_of_the_fastest_that_runs) {
   topo::plan plan;
   ASSERT_TRUE(topo::make_plan(g, request, plan).ok());
   for (std::uint64_t bytes = 1; bytes < (1ull << 32); bytes = bytes * 5 / 4 + 1) {
-    const algorithm how = s.choose(s.device, bytes);
+    const algorithm how = s.choose(s.device, bytes, true);
     const bool in_one_launch = how != algorithm::ring && how != algorithm::two_shot;
-    EXPECT_TRUE(!in_one_launch || bytes <= chunk_elements(how, map, s.device.chunk_bytes, 1)) << name_of(how);
+    EXPECT_TRUE(!in_one_launch || bytes <= chunk_elements(how, map, s.device.chunk_bytes, 1, true)) << name_of(how);
     // No algorithm that runs and holds the message is predicted to be faster.
     double chosen = 1e300, least = 1e300;
     for (const topo::candidate& c : plan.find(topo::pattern::all_reduce)->candidates) {
@@ -135,12 +135,12 @@ TEST_F(planning, thresholds_are_those_of_the_fastest_that_runs) {
       const algorithm a = *algorithm_of(c.how);
       if (a == how) chosen = std::min(chosen, c.cost.us(bytes));
       if (a == algorithm::ring || a == algorithm::two_shot ||
-          bytes <= chunk_elements(a, map, s.device.chunk_bytes, 1))
+          bytes <= chunk_elements(a, map, s.device.chunk_bytes, 1, true))
         least = std::min(least, c.cost.us(bytes));
     }
     EXPECT_LE(chosen, least * 1.000001 + 0.001) << bytes << " " << name_of(how);
   }
-  EXPECT_EQ(s.choose(s.device, 8), algorithm::packet);
+  EXPECT_EQ(s.choose(s.device, 8, true), algorithm::packet);
 }
 
 TEST_F(planning, ranks_on_one_gpu_keep_what_was_measured_there) {
@@ -149,19 +149,19 @@ TEST_F(planning, ranks_on_one_gpu_keep_what_was_measured_there) {
   const selection plain = selection::defaults(4, {}, 32);
   EXPECT_EQ(p.agreed.choice.device.from, selection::origin::defaults);
   for (std::uint64_t bytes : {1ull, 64ull << 10, 65ull << 10, 600ull << 10, 1ull << 30})
-    EXPECT_EQ(p.agreed.choice.choose(p.agreed.choice.device, bytes), plain.choose(plain.device, bytes));
+    EXPECT_EQ(p.agreed.choice.choose(p.agreed.choice.device, bytes, true), plain.choose(plain.device, bytes, true));
 }
 
 TEST_F(planning, variables_win_over_the_model) {
   made_ranks ranks = interleaved();
   ranks.wishes.forced_algorithm = algorithm::one_shot;
   planned p = ranks.decide();
-  EXPECT_EQ(p.agreed.choice.choose(p.agreed.choice.device, 1 << 30), algorithm::one_shot);
+  EXPECT_EQ(p.agreed.choice.choose(p.agreed.choice.device, 1 << 30, true), algorithm::one_shot);
   ranks.wishes.forced_algorithm.reset();
   ranks.wishes.packet_bytes = 100;
   p = ranks.decide();
-  EXPECT_EQ(p.agreed.choice.choose(p.agreed.choice.device, 100), algorithm::packet);
-  EXPECT_NE(p.agreed.choice.choose(p.agreed.choice.device, 101), algorithm::packet);
+  EXPECT_EQ(p.agreed.choice.choose(p.agreed.choice.device, 100, true), algorithm::packet);
+  EXPECT_NE(p.agreed.choice.choose(p.agreed.choice.device, 101, true), algorithm::packet);
 }
 
 TEST_F(planning, deterministic_rules_out_rings) {
@@ -188,8 +188,8 @@ TEST_F(planning, a_plan_file_is_followed) {
   EXPECT_EQ(seat_of(p.agreed.table, 3).next, 2);
   for (const selection::limits* of : {&p.agreed.choice.device, &p.agreed.choice.host}) {
     EXPECT_EQ(of->from, selection::origin::plan_file);
-    EXPECT_EQ(p.agreed.choice.choose(*of, 64 << 10), algorithm::one_shot);
-    EXPECT_EQ(p.agreed.choice.choose(*of, (64 << 10) + 1), algorithm::ring);
+    EXPECT_EQ(p.agreed.choice.choose(*of, 64 << 10, true), algorithm::one_shot);
+    EXPECT_EQ(p.agreed.choice.choose(*of, (64 << 10) + 1, true), algorithm::ring);
   }
   // A description can be prescribed.
   ranks.wishes.plan_file = file(description_of(p)["plan"].dump());
@@ -271,7 +271,7 @@ TEST_F(planning, what_was_measured_on_this_machine_wins_over_the_model) {
   ASSERT_TRUE(topo::store_tuning(path, key, tuned).ok());
   ASSERT_TRUE(make_choice(in, p).ok());
   EXPECT_EQ(p.agreed.choice.device.from, selection::origin::cache);
-  EXPECT_EQ(p.agreed.choice.choose(p.agreed.choice.device, 12345), algorithm::two_shot_packet);
+  EXPECT_EQ(p.agreed.choice.choose(p.agreed.choice.device, 12345, true), algorithm::two_shot_packet);
   tuned.thresholds[0].second[1].how = topo::method::tree;
   ASSERT_TRUE(topo::store_tuning(path, key, tuned).ok());
   ASSERT_TRUE(make_choice(in, p).ok());

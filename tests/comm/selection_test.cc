@@ -6,9 +6,8 @@
 namespace xyl {
 namespace {
 
-constexpr algorithm every_algorithm[] = {
-    algorithm::packet,          algorithm::one_shot,    algorithm::two_shot,     algorithm::ring,
-    algorithm::two_shot_packet, algorithm::wide_packet, algorithm::two_shot_wide};
+constexpr algorithm every_algorithm[] = {algorithm::packet, algorithm::one_shot,        algorithm::two_shot,
+                                         algorithm::ring,   algorithm::two_shot_packet, algorithm::wide_packet};
 
 // What a chunk needs of the workspace, from the protocols' own addressing.
 std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes) {
@@ -24,9 +23,6 @@ std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes
       return 2 * (((bytes + 7) / 8 + map.ranks - 1) / map.ranks) * sizeof(line) + map.header_bytes;
     case algorithm::wide_packet:
       return (units + wide_pack::units - 1) / wide_pack::units * sizeof(wide_pack);
-    case algorithm::two_shot_wide:
-      return 2 * (((units + wide_pack::units - 1) / wide_pack::units + map.ranks - 1) / map.ranks) *
-             sizeof(wide_pack);
     case algorithm::ring:
       return (2 * map.ranks - 2) * share * 16;  // of all bulk regions of a slot
   }
@@ -41,7 +37,7 @@ TEST(selection, chunks_fit_the_workspace_for_any_number_of_ranks) {
         for (unsigned element : {1u, 2u, 4u, 8u}) {
           const layout map = layout::make(ranks, 1, std::max<std::uint64_t>(budget / 16, 64 * ranks), budget, 0, 4,
                                           0, std::max<std::uint64_t>(budget / 8, 256 * ranks));
-          const std::uint64_t elements = chunk_elements(how, map, ~0ull >> 1, element);
+          const std::uint64_t elements = chunk_elements(how, map, ~0ull >> 1, element, true);
           ASSERT_GT(elements, 0u);
           const std::uint64_t room = uses_packets(how)        ? map.packet_stride
                                      : uses_wide_packets(how) ? map.wide_packs() * sizeof(wide_pack)
@@ -55,7 +51,8 @@ TEST(selection, a_chunk_of_a_reduce_between_two_devices_stays_in_its_region) {
   for (const unsigned blocks : {1u, 2u, 128u}) {
     const layout map = layout::make(2, blocks, 2 << 20, 16 << 20);
     EXPECT_EQ(chunk_elements(algorithm::one_shot, map, ~0ull >> 1, 1, false), map.bulk_stride);
-    EXPECT_EQ(chunk_elements(algorithm::one_shot, map, ~0ull >> 1, 1), (blocks > 1 ? 2 : 1) * map.bulk_stride);
+    EXPECT_EQ(chunk_elements(algorithm::one_shot, map, ~0ull >> 1, 1, true),
+              (blocks > 1 ? 2 : 1) * map.bulk_stride);
     // Of either rank, in either slot, the whole of it lies in that slot.
     for (const unsigned slot : {0u, 1u})
       for (const unsigned source : {0u, 1u}) {
@@ -95,17 +92,17 @@ TEST(selection, thresholds_of_the_environment_are_kept_and_force_wins) {
   p.packet_bytes = 100;
   p.one_shot_bytes = 200;
   selection s = selection::defaults(4, p, 16);
-  EXPECT_EQ(s.choose(s.host, 100), algorithm::packet);
-  EXPECT_EQ(s.choose(s.device, 101), algorithm::one_shot);
-  EXPECT_EQ(selection::defaults(4, {}, 16).choose(s.device, 300), algorithm::two_shot);
+  EXPECT_EQ(s.choose(s.host, 100, true), algorithm::packet);
+  EXPECT_EQ(s.choose(s.device, 101, true), algorithm::one_shot);
+  EXPECT_EQ(selection::defaults(4, {}, 16).choose(s.device, 300, true), algorithm::two_shot);
   const selection unset = selection::defaults(4, {}, 16);
-  EXPECT_EQ(unset.choose(unset.device, 300 << 10), algorithm::two_shot_packet);
-  EXPECT_EQ(s.choose(s.host, 201), algorithm::two_shot);
+  EXPECT_EQ(unset.choose(unset.device, 300 << 10, true), algorithm::two_shot_packet);
+  EXPECT_EQ(s.choose(s.host, 201, true), algorithm::two_shot);
   p.forced_algorithm = algorithm::ring;
   s = selection::defaults(4, p, 16);
-  EXPECT_EQ(s.choose(s.host, 1), algorithm::ring);
+  EXPECT_EQ(s.choose(s.host, 1, true), algorithm::ring);
   s = selection::defaults(1, p, 16);
-  EXPECT_EQ(s.choose(s.host, 1), algorithm::one_shot) << "a rank alone has no peer to wait for";
+  EXPECT_EQ(s.choose(s.host, 1, true), algorithm::one_shot) << "a rank alone has no peer to wait for";
 }
 
 TEST(selection, copy_engines_move_long_messages_where_devices_meet_in_host_memory_or_somebody_says_so) {
@@ -156,15 +153,15 @@ TEST(selection, without_packets_devices_use_flags_for_every_size) {
       s.avoid_packets();
       EXPECT_TRUE(s.plausible(static_cast<std::uint32_t>(ranks)));
       for (std::uint64_t bytes = 1; bytes < 1ull << 40; bytes *= 2) {
-        const algorithm was = before.choose(before.device, bytes), is = s.choose(s.device, bytes);
+        const algorithm was = before.choose(before.device, bytes, true), is = s.choose(s.device, bytes, true);
         EXPECT_FALSE(uses_packets(is)) << bytes;
         // Nothing else changes.
         if (!uses_packets(was)) {
           EXPECT_EQ(is, was) << ranks << " " << bytes;
         }
-        EXPECT_EQ(s.choose(s.host, bytes), before.choose(before.host, bytes));
+        EXPECT_EQ(s.choose(s.host, bytes, true), before.choose(before.host, bytes, true));
       }
-      EXPECT_EQ(s.choose(s.device, 64), algorithm::one_shot);
+      EXPECT_EQ(s.choose(s.device, 64, true), algorithm::one_shot);
     }
 }
 
@@ -221,12 +218,16 @@ TEST(selection, fused_calls_with_registered_inputs_pull_between_two_sizes_and_as
   for (const bool one_shot : {true, false}) {
     p.pull = one_shot ? pull_use::one_shot : pull_use::two_shot;
     s = selection::defaults(4, p, 16);
-    for (const bool device : {true, false}) {
-      EXPECT_EQ(s.choose_fused_pull(device, 1, false),
-                one_shot ? fused_form::one_shot_pull : fused_form::two_shot_pull);
-      EXPECT_EQ(s.choose_fused_pull(device, 64 << 20, true), fused_form::two_shot_pull)
-          << "rows that only their owners may read";
-    }
+    const fused_form on_hosts = one_shot ? fused_form::one_shot_pull : fused_form::two_shot_pull;
+    EXPECT_EQ(s.choose_fused_pull(false, 1, false), on_hosts);
+    EXPECT_EQ(s.choose_fused_pull(false, 64 << 20, true), fused_form::two_shot_pull)
+        << "rows that only their owners may read";
+    // Devices have the one-shot form alone, and only for two ranks.
+    const selection two = selection::defaults(2, p, 16);
+    const auto on_devices = one_shot ? std::optional(fused_form::one_shot_pull) : std::nullopt;
+    EXPECT_EQ(two.choose_fused_pull(true, 1, false), on_devices);
+    EXPECT_EQ(two.choose_fused_pull(true, 64 << 20, true), std::nullopt);
+    EXPECT_EQ(s.choose_fused_pull(true, 1, false), std::nullopt);
   }
   p.pull = pull_use::never;
   EXPECT_EQ(selection::defaults(2, p, 16).choose_fused_pull(true, least, false), std::nullopt);

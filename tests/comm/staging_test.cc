@@ -95,7 +95,7 @@ class made_up_device final : public test::idle_device {
 class made_up_check final : public kernel_check {
  public:
   explicit made_up_check(made_up_device& side) : side_(side) {}
-  result run(std::span<const unsigned, fused_forms>, bool, bool) override {
+  result run(std::span<const unsigned, device_fused_forms>, bool, bool) override {
     ++seen.checks;
     if (!(side_.is_staged() ? acts.computes_right_staged : acts.computes_right_straight))
       return error(xylInternalError, "wrong sums");

@@ -48,7 +48,6 @@ class host_rank : private host_parts, public host_space {
       case protocol::wide_packet:  // not between processors, see selection::choose
         return one_shot_allreduce(*this, c, ranged);
       case protocol::two_shot:
-      case protocol::two_shot_wide:
         return two_shot_allreduce(*this, c, ranged);
       case protocol::ring:
         return ring_allreduce(*this, c, ranged);

@@ -2,7 +2,8 @@
 //
 // No grid may hang for want of room on the device: launches as large as the library makes them, one behind the
 // other with overlap (programmatic dependent launch), eager and in graphs, of every fused form from 1 to 4096
-// tokens, every allreduce, and through the ABI every way in which collectives move data, registered and not.
+// tokens, pulled ones too, every allreduce, with lines of 128 bytes where they are possible (XYLEM_SYNC=ll128 between
+// GPUs), and through the ABI every way in which collectives move data, registered and not.
 // Results are checked; whoever waits for longer than the deadline says so. An MPI program of two ranks or more,
 // meant for several ranks of one GPU under MPS, whose share of it may differ by rank:
 //
@@ -50,15 +51,16 @@ float sum_of(std::uint64_t row) {
 
 class rows_on_device {
  public:
-  explicit rows_on_device(device_rank& r) : r_(r), limits_(fused_device(r).limits()) {
+  explicit rows_on_device(device_rank& r)
+      : r_(r), limits_(fused_device(r).limits()), inputs_(r, bytes(most_tokens)) {
     std::vector<bfloat16> all(most_elements);
     for (std::uint64_t i = 0; i < most_elements; ++i) all[i] = rounded(element_of(i / hidden, rank_));
-    must(cudaMemcpy(input_, all.data(), bytes(most_tokens), cudaMemcpyHostToDevice), "copy in");
+    must(cudaMemcpy(inputs_.own(), all.data(), bytes(most_tokens), cudaMemcpyHostToDevice), "copy in");
     all.assign(hidden, rounded(1));
     must(cudaMemcpy(weight_, all.data(), hidden * sizeof(bfloat16), cudaMemcpyHostToDevice), "copy in");
   }
   ~rows_on_device() {
-    for (bfloat16* memory : {input_, weight_, output_, sums_}) (void)cudaFree(memory);
+    for (bfloat16* memory : {weight_, output_, sums_}) (void)cudaFree(memory);
   }
   rows_on_device(const rows_on_device&) = delete;
 
@@ -66,9 +68,10 @@ class rows_on_device {
 
   // False if it cannot be.
   bool fused(fused_form form, bool clusters, std::uint64_t tokens) {
+    if (pulls(form) && !inputs_.are_reached()) return false;
     fused_work w;
     w.pattern = fused_pattern::norm;
-    w.input = as_bytes(input_);
+    w.input = inputs_.own();
     w.weight = as_bytes(weight_);
     w.output = as_bytes(output_);
     w.residual_out = as_bytes(sums_);
@@ -91,13 +94,15 @@ class rows_on_device {
     const std::uint64_t all = uses_shares(form) ? w.share : tokens;
     do {
       w.rows = static_cast<std::uint32_t>(std::min(shape.rows, all - w.first));
-      must(r_.side().fused({shape.form, shape.blocks, shape.lanes}, w, record, stream), "fused");
+      must(r_.side().fused({shape.form, shape.blocks, shape.lanes, inputs_.of()}, w, record, stream), "fused");
       w.first += w.rows;
     } while (w.first < all);
     return true;
   }
+  bool can(algorithm how) const { return !uses_wide_packets(how) || r_.has_wide_packets(); }
   void bare(algorithm how, std::uint64_t elements) {
-    r_.all_reduce(how, r_.most_blocks(), input_, sums_, elements, sizeof(bfloat16), xylBfloat16, xylSum, stream);
+    r_.all_reduce(how, r_.most_blocks(), inputs_.own(), sums_, elements, sizeof(bfloat16), xylBfloat16, xylSum,
+                  stream);
   }
 
   void clear(std::uint64_t elements) {
@@ -127,16 +132,17 @@ class rows_on_device {
 
   device_rank& r_;
   const fused_limits limits_;
-  bfloat16 *const input_ = allocate<bfloat16>(most_elements), *const weight_ = allocate<bfloat16>(hidden),
-                  *const output_ = allocate<bfloat16>(most_elements),
+  const shared_inputs inputs_;
+  bfloat16 *const weight_ = allocate<bfloat16>(hidden), *const output_ = allocate<bfloat16>(most_elements),
                   *const sums_ = allocate<bfloat16>(most_elements);
   std::vector<bfloat16> got_;
 };
 
 constexpr fused_form forms[] = {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
-                                fused_form::two_shot};
-constexpr algorithm algorithms_of_all[] = {algorithm::packet, algorithm::two_shot_packet, algorithm::one_shot,
-                                           algorithm::two_shot, algorithm::ring};
+                                fused_form::two_shot, fused_form::one_shot_pull};
+constexpr algorithm algorithms_of_all[] = {algorithm::packet,   algorithm::two_shot_packet,
+                                           algorithm::one_shot, algorithm::two_shot,
+                                           algorithm::ring,     algorithm::wide_packet};
 constexpr std::uint64_t numbers_of_tokens[] = {1, 2, 3, 7, 16, 33, 64, 129, 300, 1024, most_tokens};
 
 void every_fused_form(rows_on_device& rows) {
@@ -162,6 +168,7 @@ void every_fused_form(rows_on_device& rows) {
 void every_allreduce(rows_on_device& rows) {
   for (std::uint64_t elements = 512; elements <= most_elements; elements *= 8)
     for (const algorithm how : algorithms_of_all) {
+      if (!rows.can(how)) continue;
       const auto several = [&] {
         for (int i = 0; i < 4; ++i) rows.bare(how, elements);
       };
@@ -178,7 +185,8 @@ void all_in_one_graph(rows_on_device& rows) {
   const auto mixture = [&] {
     for (const fused_form form : forms) {
       (void)rows.fused(form, true, tokens);
-      for (const algorithm how : algorithms_of_all) rows.bare(how, tokens * hidden);
+      for (const algorithm how : algorithms_of_all)
+        if (rows.can(how)) rows.bare(how, tokens * hidden);
       (void)rows.fused(form, false, 5);
     }
   };

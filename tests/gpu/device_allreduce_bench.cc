@@ -83,7 +83,7 @@ int run(std::uint64_t largest, std::uint64_t smallest) {
   for (std::uint64_t bytes : sizes) {
     if (bytes < smallest || bytes > largest) continue;
     for (algorithm how : {algorithm::packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring,
-                          algorithm::two_shot_packet, algorithm::wide_packet, algorithm::two_shot_wide}) {
+                          algorithm::two_shot_packet, algorithm::wide_packet}) {
       if (uses_wide_packets(how) && !r.has_wide_packets()) continue;
       if (needs_no_flag(how) && bytes > r.capacity(how)) continue;
       if (how == algorithm::ring && bytes < (256 << 10)) continue;

@@ -15,12 +15,11 @@ namespace {
 
 cudaStream_t streams[2];
 
-constexpr algorithm all_algorithms[] = {algorithm::packet,       algorithm::one_shot,        algorithm::two_shot,
-                                        algorithm::ring,         algorithm::two_shot_packet, algorithm::wide_packet,
-                                        algorithm::two_shot_wide};
+constexpr algorithm all_algorithms[] = {algorithm::packet, algorithm::one_shot,        algorithm::two_shot,
+                                        algorithm::ring,   algorithm::two_shot_packet, algorithm::wide_packet};
 constexpr int most_algorithms = std::size(all_algorithms);
-// The last two only where lines of 128 bytes are seen whole.
-int algorithms_here(const device_rank& r) { return r.has_wide_packets() ? most_algorithms : most_algorithms - 2; }
+// The last only where lines of 128 bytes are seen whole.
+int algorithms_here(const device_rank& r) { return r.has_wide_packets() ? most_algorithms : most_algorithms - 1; }
 constexpr xylRedOp_t all_operations[] = {xylSum, xylProd, xylMax, xylMin, xylAvg, xylBitAnd, xylBitOr, xylBitXor};
 
 template <class F>

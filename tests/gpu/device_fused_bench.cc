@@ -22,7 +22,7 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
   cudaStream_t stream;
   must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
   int wrong = 0;
-  constexpr const char* names[] = {"packet", "2packet", "oneshot", "twoshot", "1pull", "2pull"};
+  constexpr const char* names[] = {"packet", "2packet", "oneshot", "twoshot", "1pull"};
   if (r.rank() == 0)
     std::printf("# ranks %d, hidden %u, pattern %d, at most %u, %u, %u blocks, us per call\n", r.ranks(), hidden,
                 static_cast<int>(pattern), device.limits().blocks[0], device.limits().blocks[1],
@@ -47,7 +47,7 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
       if (r.rank() == 0) std::printf("  bare %.2f", us);
     }
     for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
-                                  fused_form::two_shot, fused_form::one_shot_pull, fused_form::two_shot_pull}) {
+                                  fused_form::two_shot, fused_form::one_shot_pull}) {
       if (r.rank() == 0) std::printf("\n  %-8s", names[static_cast<int>(form)]);
       for (const bool clusters : {true, false}) {
         if (clusters && !device.limits().has_clusters()) continue;

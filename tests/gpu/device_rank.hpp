@@ -118,8 +118,6 @@ class device_rank {
         return map_.packet_capacity() / 16 * 8 * n;
       case algorithm::wide_packet:
         return map_.wide_packs() * wide_pack::units * 16;
-      case algorithm::two_shot_wide:
-        return map_.wide_packs() / 2 * n * wide_pack::units * 16;
       case algorithm::ring:
         return n < 2 ? map_.bulk_stride : n * map_.bulk_stride / (2 * n - 2) / 16 * 16 * n;
     }

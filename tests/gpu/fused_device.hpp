@@ -8,6 +8,7 @@
 #include "tests/abi/fused_call.hpp"
 #include "tests/gpu/device_copy.hpp"
 #include "tests/gpu/device_rank.hpp"
+#include "tests/gpu/shared_inputs.hpp"
 
 namespace xyl::gpu_test {
 
@@ -22,45 +23,36 @@ class fused_device {
  public:
   static constexpr std::size_t most_input = 8 << 20;
 
-  explicit fused_device(device_rank& r) : r_(r) {
+  explicit fused_device(device_rank& r) : r_(r), inputs_(r, most_input) {
     const device_handle& mine = r.side().handle();
     std::vector<std::uint8_t> uuids(16 * static_cast<std::size_t>(r.ranks()));
     MPI_Allgather(mine.uuid, 16, MPI_BYTE, uuids.data(), 16, MPI_BYTE, MPI_COMM_WORLD);
     int sharing = 0;
     for (int p = 0; p < r.ranks(); ++p) sharing += std::equal(mine.uuid, mine.uuid + 16, uuids.data() + 16 * p);
-    int have[2][fused_forms];
-    for (std::size_t form = 0; form < fused_forms; ++form) {
+    int have[2][device_fused_forms];
+    for (std::size_t form = 0; form < device_fused_forms; ++form) {
       have[0][form] = mine.max_fused_blocks[form] / (2 * sharing);
       have[1][form] = mine.max_clustered_blocks[form] / (2 * sharing);
     }
-    MPI_Allreduce(MPI_IN_PLACE, have, 2 * fused_forms, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    share_inputs();
+    MPI_Allreduce(MPI_IN_PLACE, have, 2 * device_fused_forms, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     const int most = static_cast<int>(r.map().blocks);
-    for (std::size_t form = 0; form < fused_forms; ++form) {
+    for (std::size_t form = 0; form < device_fused_forms; ++form) {
       limits_.blocks[form] = static_cast<unsigned>(std::min(have[0][form], most));
       limits_.clustered[form] = static_cast<unsigned>(std::min(have[1][form], most));
     }
   }
 
-  ~fused_device() {
-    must(r_.side().drain(), "drain");
-    MPI_Barrier(MPI_COMM_WORLD);
-    for (void* opened : opened_) r_.side().close_memory(opened);
-    MPI_Barrier(MPI_COMM_WORLD);
-    (void)cudaFree(own_input_);
-  }
-  fused_device(const fused_device&) = delete;
-  fused_device& operator=(const fused_device&) = delete;
-
   const fused_limits& limits() const { return limits_; }
   // Whether ranks reach each other's inputs.
-  bool can_pull() const { return own_input_ != nullptr; }
+  bool can_pull() const { return inputs_.are_reached(); }
+  // Where they pull this rank's from.
+  std::byte* pulled_input() const { return inputs_.own(); }
 
   // Brings this rank's input to where the peers pull it from; after the call, an output that was in its place back.
   template <class T>
   void bring_input(test::fused_data<T>& d, const device_copy& at, cudaStream_t stream, bool back = false) const {
     std::byte* const there = at(d.input.raw());
-    must(cudaMemcpyAsync(back ? there : own_input_, back ? own_input_ : there, d.input.size(),
+    must(cudaMemcpyAsync(back ? there : inputs_.own(), back ? inputs_.own() : there, d.input.size(),
                          cudaMemcpyDeviceToDevice, stream),
          "the registered input");
   }
@@ -71,8 +63,8 @@ class fused_device {
     const bool is_pulled = pulls(wish.form);
     if (is_pulled && (!can_pull() || !test::goes_in(wish.form, d.f) || d.input.size() > most_input)) return false;
     fused_work w = work_of(d, at);
-    if (is_pulled && w.output == w.input) w.output = own_input_;
-    if (is_pulled) w.input = own_input_;
+    if (is_pulled && w.output == w.input) w.output = inputs_.own();
+    if (is_pulled) w.input = inputs_.own();
     fused_limits limits = limits_;
     if (!wish.clusters) std::fill(std::begin(limits.clustered), std::end(limits.clustered), 0u);
     fused_shape shape = shape_fused(wish.form, sizeof(T), r_.ranks(), limits, r_.map(), w);
@@ -82,7 +74,7 @@ class fused_device {
     const std::uint64_t all = uses_shares(wish.form) ? w.share : w.tokens;
     do {
       w.rows = static_cast<std::uint32_t>(std::min(shape.rows, all - w.first));
-      must(r_.side().fused({shape.form, shape.blocks, shape.lanes, input_of_}, w, record, stream), "fused");
+      must(r_.side().fused({shape.form, shape.blocks, shape.lanes, inputs_.of()}, w, record, stream), "fused");
       w.first += w.rows;
     } while (w.first < all);
     return true;
@@ -155,36 +147,11 @@ class fused_device {
     return w;
   }
 
-  // Memory of every rank for its inputs, in everybody's reach.
-  void share_inputs() {
-    if (r_.ranks() == 1) return;
-    exported_memory mine{};
-    void* allocated = nullptr;
-    must(cudaMalloc(&allocated, most_input), "cudaMalloc");
-    own_input_ = static_cast<std::byte*>(allocated);
-    must(r_.side().export_memory(own_input_, mine), "export_memory");
-    std::vector<exported_memory> all(static_cast<std::size_t>(r_.ranks()));
-    MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
-    int reached = 1;
-    for (int p = 0; p < r_.ranks(); ++p) {
-      std::byte* there = own_input_;
-      void* opened = nullptr;
-      if (p != r_.rank())
-        reached &= r_.side().open_memory(all[static_cast<std::size_t>(p)], p, false, there, opened).ok();
-      if (opened) opened_.push_back(opened);
-      input_of_[p] = there;
-    }
-    MPI_Allreduce(MPI_IN_PLACE, &reached, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (reached) return;
-    (void)cudaFree(own_input_);
-    own_input_ = nullptr;
-  }
-
   bool spread_by_hand(const wished_shape& wish, unsigned element_bytes, const fused_limits& limits, fused_work& w,
                       fused_shape& shape) const {
     const unsigned piece = (uses_packets(wish.form) ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
-    const int fixed = r_.ranks() == 2 || r_.ranks() == 4 || r_.ranks() == 8 ? r_.ranks() : 0;
-    const unsigned most_lanes = most_fused_lanes(wish.form, element_bytes == 4 || w.experts ? 0 : fixed);
+    const int fixed = ranks_of_fused_kernel(wish.form, r_.ranks(), element_bytes, w);
+    const unsigned most_lanes = most_fused_lanes(wish.form, fixed);
     w.spread(piece, wish.split);
     w.is_clustered = w.split > 1 && w.pattern != fused_pattern::all_reduce && limits.has_clusters();
     const unsigned most = (w.is_clustered ? limits.clustered : limits.blocks)[static_cast<int>(wish.form)];
@@ -198,17 +165,14 @@ class fused_device {
         (uses_shares(wish.form) ? w.share : w.tokens) *
         (wish.form == fused_form::two_shot_packet ? static_cast<unsigned>(r_.ranks() - 1) : 1);
     shape.blocks = static_cast<unsigned>(std::clamp<std::uint64_t>(teams, 1, most / w.split)) * w.split;
-    const unsigned warp_for_headers =
-        uses_packets(wish.form) && fixed == 2 && element_bytes != 4 && !w.experts ? 0 : 32;
+    const unsigned warp_for_headers = uses_packets(wish.form) && fixed == 2 ? 0 : 32;
     shape.lanes = std::min(std::min(w.pieces_of_block, (pieces + 31) / 32 * 32) + warp_for_headers, most_lanes);
     return shape.rows > 0;
   }
 
   device_rank& r_;
   fused_limits limits_;
-  std::byte* own_input_ = nullptr;
-  const std::byte* input_of_[device_capacity] = {};
-  std::vector<void*> opened_;
+  shared_inputs inputs_;
 };
 
 }  // namespace xyl::gpu_test

@@ -55,9 +55,10 @@ void use(device_rank& r, launch_overlap overlap) {
 
 // The first result becomes the second's input.
 void all_reduces(device_rank& r, launch_overlap overlap) {
-  for (const algorithm how :
-       {algorithm::packet, algorithm::two_shot_packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring})
+  for (const algorithm how : {algorithm::packet, algorithm::two_shot_packet, algorithm::one_shot,
+                              algorithm::two_shot, algorithm::ring, algorithm::wide_packet})
     for (const std::size_t count : {700u, 7168u, 60'000u}) {
+      if (uses_wide_packets(how) && !r.has_wide_packets()) continue;
       const std::size_t bytes = count * 4;
       if (bytes > r.capacity(how)) continue;
       device_bytes good(bytes), input(bytes), middle(bytes), output(bytes);
@@ -99,8 +100,8 @@ void all_reduces(device_rank& r, launch_overlap overlap) {
 // Against the same call whose input was there long before, without overlap.
 void fused(device_rank& r, launch_overlap overlap) {
   fused_device device(r);
-  for (const fused_form form :
-       {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot})
+  for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
+                                fused_form::two_shot, fused_form::one_shot_pull})
     for (const std::uint64_t tokens : {1ull, 9ull})
       for (const unsigned hidden : {1024u, 7168u}) {
         test::fused_case f;
@@ -113,6 +114,7 @@ void fused(device_rank& r, launch_overlap overlap) {
         {
           use(r, launch_overlap::none);
           const device_copy at(before);
+          if (pulls(form) && device.can_pull()) device.bring_input(before, at, stream);
           if (!device(wish, before, at, stream)) continue;
           must(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
           at.copy_back();
@@ -123,7 +125,7 @@ void fused(device_rank& r, launch_overlap overlap) {
         must(cudaMemcpy(residual.data, after.residual.data(), residual.bytes, cudaMemcpyHostToDevice), "copy in");
         for (const bool in_graph : {false, true}) {
           use(r, overlap);
-          std::byte* const to_input = at(after.input.raw());
+          std::byte* const to_input = pulls(form) ? device.pulled_input() : at(after.input.raw());
           std::byte* const to_residual = at(after.residual.raw());
           run(in_graph, [&] {
             // NaN, of which nothing good can come.

@@ -4,8 +4,9 @@
 // and lanes are threads, and checks every byte of every buffer: what thread_machine.hpp is for allreduce.
 #pragma once
 
+#include "proto/collective_plan.hpp"
 #include "proto/exchange_packet.hpp"
-#include "proto/long_transfer.hpp"
+#include "proto/long_swap.hpp"
 #include "proto/one_way.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/single_copy.hpp"
@@ -13,76 +14,6 @@
 #include "proto/transfer.hpp"
 
 namespace xyl::test {
-
-enum class form {
-  packet,
-  direct,
-  pull,
-  spread,
-  single_copy,
-  one_way,
-  packet_reduce,
-  direct_reduce,
-  two_phase,
-  shift,
-  long_shift  // a shift through bulk data
-};
-inline constexpr const char* form_names[] = {"packet",      "direct",  "pull",          "spread",
-                                             "single_copy", "one_way", "packet_reduce", "direct_reduce",
-                                             "two_phase",   "shift",   "long_shift"};
-
-struct collective_plan {
-  form how = form::direct;
-  collective what = collective::all_gather;
-  int root = 0;
-  int kind = 0;             // elements, see kinds.hpp
-  std::uint64_t count = 0;  // of a piece
-  unsigned blocks = 1;
-  bool in_place = false;
-  unsigned shift = 0;    // elements by which user pointers are off (output: one more)
-  int odd_rank = -1;     // believes in another count
-  int distance = 1;      // of a shift: rank r sends to r + distance
-  bool offered = false;  // a shift: without staging
-  int only = -1;         // a shift: the one rank that sends, or all
-};
-
-// Whether a form does a collective.
-inline bool does(form how, collective what) {
-  switch (how) {
-    case form::packet:
-    case form::direct:
-    case form::single_copy:
-      return what >= collective::broadcast && what != collective::reduce_scatter && what <= collective::scatter;
-    case form::one_way:
-      return what == collective::broadcast || what == collective::gather || what == collective::scatter ||
-             what == collective::reduce;
-    case form::pull:
-      return what == collective::broadcast || what == collective::all_gather;
-    case form::spread:
-      return what == collective::broadcast;
-    case form::packet_reduce:
-    case form::direct_reduce:
-      return what == collective::reduce || what == collective::reduce_scatter;
-    case form::two_phase:
-      return what == collective::reduce;
-    case form::shift:
-    case form::long_shift:
-      return what == collective::send;
-  }
-  return false;
-}
-
-// The most elements of a piece.
-inline std::uint64_t largest_piece(form how, const layout& map, std::uint64_t element_bytes) {
-  std::uint64_t bytes = map.bulk_stride;
-  if (how == form::packet || how == form::packet_reduce) bytes = map.packet_capacity();
-  if (how == form::single_copy) bytes = 3 * map.bulk_stride + 7;
-  if (how == form::one_way) bytes = map.one_way_capacity();
-  if (how == form::spread) bytes = map.bulk_stride * (map.ranks - 1);
-  if (how == form::two_phase) bytes = map.bulk_stride / 32 * 16 * map.ranks;
-  if (how == form::shift || how == form::long_shift) bytes = 9 * map.pair_chunk + 5;
-  return bytes / element_bytes;
-}
 
 // Kinds: see thread_machine.hpp.
 template <class Space = thread_space, class Call = call<machine_capacity>, kind_selection Kinds = every_kind>
@@ -242,6 +173,7 @@ class collective_machine {
     Space s(rank(r), block, plan.blocks, lane,
             mix64(plan_.seed + ((i * 8 + static_cast<unsigned>(r)) * 8 + block) * 8 + lane));
     if (plan.how == form::shift || plan.how == form::long_shift) return run_shift(s, c, plan, piece, block);
+    if (plan.how == form::swap) return run_swap(s, c, plan, piece, block);
     if (plan.how >= form::packet_reduce || plan.what == collective::reduce) return run_reduce(s, c, plan, piece);
     movement m;
     m.bytes = piece;
@@ -253,6 +185,7 @@ class collective_machine {
     if (plan.what == collective::gather) m.to = plan.root;
     switch (plan.how) {
       case form::packet:
+        if (!moves_whole_units(c.input, c.output, m)) return packet_exchange(s, c, m);
         if (plan_.ranks == 2) return packet_exchange<2>(s, c, m);
         if (plan_.ranks == 8) return packet_exchange<8>(s, c, m);
         return packet_exchange(s, c, m);
@@ -299,6 +232,33 @@ class collective_machine {
       };
       return block < half ? run(out, block) : block >= 2 * half || run(in, block - half);
     }
+  }
+
+  bool run_swap(Space& s, Call& c, const collective_plan& plan, std::uint64_t bytes, unsigned block) {
+    const auto of = [bytes](int rank) { return bytes * static_cast<unsigned>(rank); };
+    const bool is_for_each = plan.what != collective::all_gather, sums = plan.what == collective::reduce_scatter;
+    swapped both;
+    transfer& out = both.out;
+    out.peer = 1 - c.rank;
+    out.sends = true;
+    out.from = c.input + (is_for_each ? of(out.peer) : 0);
+    out.bytes = bytes;
+    out.fingerprint = c.fingerprint;
+    out.blocks = static_cast<std::uint16_t>(plan.blocks);
+    out.slot_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(map_.long_slot_room(plan.blocks), 256));
+    both.in = out;
+    both.in.sends = false;
+    both.in.to = c.output + (sums ? 0 : of(out.peer));
+    const std::byte* const own = c.input + (is_for_each ? of(c.rank) : 0);
+    if (!sums) return swap_messages(s, c, both, own, c.output + of(c.rank), block);
+    bool good = false;
+    c.input = own;
+    with_kind(plan.kind, [&]<class Kind>(Kind) {
+      reduction<portable_codec<typename Kind::element>, typename Kind::combining> red;
+      if (Kind::average) red.divisor = static_cast<unsigned>(c.ranks);
+      good = swap_and_reduce(s, c, red, both, block);
+    });
+    return good;
   }
 
   bool run_reduce(Space& s, Call& c, const collective_plan& plan, std::uint64_t piece) {

@@ -92,13 +92,20 @@ class fused_machine_of {
   }
 
   // Every rank runs its call in `form`; true if no lane gave up. odd_rank: makes another call. Where inputs are
-  // pulled, a rank whose call is over changes its own at once, which races with a peer that is not done.
+  // pulled, a rank writes its own right before its call, and changes it as soon as the call is over: which races with
+  // a peer that does not wait for it, or that is not done.
   template <class T>
   bool run(fused_form form, std::vector<fused_data<T>>& data, int odd_rank = -1) {
     std::vector<std::thread> threads;
     std::vector<std::unique_ptr<lane_barrier>> launches;
     std::atomic<bool> good{true};
     const fused_inputs inputs = inputs_of(data);
+    std::vector<std::vector<std::byte>> written;
+    for (fused_data<T>& d : data) {
+      if (!pulls(form)) break;
+      written.emplace_back(d.input.raw(), d.input.raw() + d.input.size());
+      std::memset(d.input.raw(), 0x22, d.input.size());
+    }
     for (int r = 0; r < grid_.ranks; ++r) {
       launches.push_back(std::make_unique<lane_barrier>(grid_.blocks * grid_.lanes));
       for (unsigned b = 0; b < grid_.blocks; ++b)
@@ -108,6 +115,11 @@ class fused_machine_of {
             fused_work w = work_of(mine, form, grid_.ranks, grid_.blocks_of_row);
             const std::uint64_t all = uses_shares(form) ? w.share : w.tokens;
             const unsigned usable = grid_.blocks / w.split * w.split;
+            if (pulls(form)) {
+              const std::vector<std::byte>& input = written[static_cast<unsigned>(r)];
+              if (b == 0 && l == 0) std::memcpy(mine.input.raw(), input.data(), input.size());
+              launch.arrive_and_wait();
+            }
             do {
               w.rows = static_cast<std::uint32_t>(std::min(grid_.rows, all - w.first));
               if (b < usable && !run_lane<T>(form, w, inputs, r, b, usable, l, r == odd_rank))

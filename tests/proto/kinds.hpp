@@ -16,20 +16,10 @@
 
 namespace xyl::test {
 
-enum class protocol {
-  packet,
-  one_shot,
-  two_shot,
-  ring,
-  two_shot_packet,
-  grouped_two_shot,
-  wide_packet,
-  two_shot_wide,
-  barrier
-};
+enum class protocol { packet, one_shot, two_shot, ring, two_shot_packet, grouped_two_shot, wide_packet, barrier };
 inline constexpr protocol all_reduces[] = {
-    protocol::packet,          protocol::one_shot,         protocol::two_shot,    protocol::ring,
-    protocol::two_shot_packet, protocol::grouped_two_shot, protocol::wide_packet, protocol::two_shot_wide};
+    protocol::packet,          protocol::one_shot,         protocol::two_shot,   protocol::ring,
+    protocol::two_shot_packet, protocol::grouped_two_shot, protocol::wide_packet};
 
 inline const char* name_of(protocol p) {
   switch (p) {
@@ -47,8 +37,6 @@ inline const char* name_of(protocol p) {
       return "grouped_two_shot";
     case protocol::wide_packet:
       return "wide_packet";
-    case protocol::two_shot_wide:
-      return "two_shot_wide";
     case protocol::barrier:
       return "barrier";
   }
@@ -171,9 +159,6 @@ inline std::uint64_t largest_count(protocol how, const layout& map, std::uint64_
       break;
     case protocol::wide_packet:
       bytes = map.wide_packs() * wide_pack::units * 16;
-      break;
-    case protocol::two_shot_wide:
-      bytes = map.wide_packs() / 2 * ranks * wide_pack::units * 16;
       break;
     case protocol::barrier:
       break;

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <vector>
 
 #include "exec/dispatch.hpp"
 #include "proto/chosen_reduction.hpp"
@@ -79,76 +78,20 @@ TYPED_TEST(integers, averages_round_towards_zero) {
       EXPECT_EQ(finish<T>(sum, divisor), static_cast<T>(static_cast<__int128>(sum) / divisor)) << divisor;
 }
 
-// An operation chosen at run time has the values of the one chosen by type, and what serves for signed integers has
-// theirs. Every pair of an 8-bit type, else pairs of edges.
-template <class T, class Operation>
-void expect_chosen(xylDataType_t type, xylRedOp_t code, const std::vector<T>& values) {
-  using stand_in = stand_in_of<T>;
-  const chosen_reduction<portable_codec<stand_in>> chosen(code, type, 1);
-  const reduction<portable_codec<T>, Operation> plain;
-  for (const T a : values)
-    for (const T b : values) {
-      stand_in acc[1] = {static_cast<stand_in>(a)};
-      const stand_in value[1] = {static_cast<stand_in>(b)};
-      chosen.accumulate(acc, value);
-      ASSERT_EQ(static_cast<T>(acc[0]), plain.combine(a, b)) << "operation " << code << " type " << type;
-    }
-}
-
-TYPED_TEST(integers, operations_chosen_at_run_time) {
-  using T = TypeParam;
-  using limits = std::numeric_limits<T>;
-  std::vector<T> values;
-  if constexpr (sizeof(T) == 1)
-    for (int x = limits::min(); x <= limits::max(); ++x) values.push_back(static_cast<T>(x));
-  else
-    values = {0,
-              1,
-              3,
-              static_cast<T>(-1),
-              static_cast<T>(-2),
-              limits::min(),
-              static_cast<T>(limits::min() + 1),
-              limits::max(),
-              static_cast<T>(limits::max() - 1),
-              static_cast<T>(limits::max() / 2 + 1),
-              static_cast<T>(0x5a)};
-  element_types::for_each([&](auto entry, int) {
-    if constexpr (std::is_same_v<typename decltype(entry)::type, T>)
-      reduction_operations::for_each(
-          [&](auto op, int) { expect_chosen<T, typename decltype(op)::type>(entry.code, op.code, values); });
-  });
-}
-
-TYPED_TEST(integers, averages_chosen_at_run_time) {
-  using T = TypeParam;
-  using limits = std::numeric_limits<T>;
-  element_types::for_each([&](auto entry, int) {
-    if constexpr (std::is_same_v<typename decltype(entry)::type, T>)
-      for (const T sum : {T{0}, T{1}, T{5}, T{100}, static_cast<T>(-1), static_cast<T>(-100), limits::min(),
-                          static_cast<T>(limits::min() + 1), limits::max()})
-        for (const std::uint32_t ranks : {1u, 2u, 3u, 8u, 64u}) {
-          const chosen_reduction<portable_codec<stand_in_of<T>>> chosen(xylAvg, entry.code, ranks);
-          EXPECT_EQ(static_cast<T>(chosen.finish(static_cast<stand_in_of<T>>(sum))), finish<T>(sum, ranks))
-              << +sum << " by " << ranks;
-        }
-  });
-}
-
 template <class T>
 class floats : public testing::Test {};
 using float_types = testing::Types<float, double>;
 TYPED_TEST_SUITE(floats, float_types);
 
+// An operation chosen at run time has the values of the one chosen by type.
 TYPED_TEST(floats, operations_chosen_at_run_time) {
   using T = TypeParam;
   using limits = std::numeric_limits<T>;
   const T values[] = {
       0, -T{0}, 1, -1, T{1.5}, limits::max(), limits::lowest(), limits::infinity(), limits::quiet_NaN()};
-  const xylDataType_t type = sizeof(T) == 8 ? xylFloat64 : xylFloat32;
   reduction_operations::for_each([&](auto op, int) {
     if constexpr (!decltype(op)::integers_only) {
-      const chosen_reduction<portable_codec<T>> chosen(op.code, type, 3);
+      const chosen_reduction<portable_codec<T>> chosen(op.code, 3);
       for (const T a : values)
         for (const T b : values) {
           T acc[1] = {a};

@@ -3,19 +3,19 @@
 // A protocol by name, for any execution space.
 #pragma once
 
+#include "exec/dispatch.hpp"
+#include "proto/chosen_reduction.hpp"
 #include "proto/flagged.hpp"
 #include "proto/grouped_packet.hpp"
 #include "proto/kinds.hpp"
+#include "proto/stand_in.hpp"
 #include "proto/two_shot_packet.hpp"
-#include "proto/two_shot_wide_packet.hpp"
+#include "proto/wide_packet.hpp"
 
 namespace xyl::test {
 
-// Ranks: their number as a constant, or 0.
-template <class Kind, int Ranks, class Space, class Call>
-bool run_protocol(Space& s, const Call& c, protocol how) {
-  reduction<portable_codec<typename Kind::element>, typename Kind::combining, Ranks> red;
-  if (Kind::average) red.divisor = static_cast<unsigned>(c.ranks);
+template <class Space, class Call, class R>
+bool run_protocol_with(Space& s, const Call& c, const R& red, protocol how) {
   switch (how) {
     case protocol::packet:
       return packet_allreduce(s, c, red);
@@ -31,12 +31,43 @@ bool run_protocol(Space& s, const Call& c, protocol how) {
       return grouped_two_shot_allreduce(s, c, red);
     case protocol::wide_packet:
       return wide_packet_allreduce(s, c, red);
-    case protocol::two_shot_wide:
-      return two_shot_wide_allreduce(s, c, red);
     case protocol::barrier:
       return barrier(s, c);
   }
   return false;
+}
+
+// f(reduction) with what kernels have for types that share one.
+template <class Kind, class F>
+bool with_shared_reduction(int ranks, F f) {
+  int type = 0, operation = 0;
+  const std::uint32_t divisor = Kind::average ? static_cast<std::uint32_t>(ranks) : 1;
+  element_types::for_each([&](auto entry, int) {
+    if (std::is_same_v<typename decltype(entry)::type, typename Kind::element>) type = entry.code;
+  });
+  reduction_operations::for_each([&](auto entry, int) {
+    if (std::is_same_v<typename decltype(entry)::type, typename Kind::combining>) operation = entry.code;
+  });
+  if constexpr (is_packed<typename Kind::element>)
+    return f(packed_reduction(operation, type, divisor));
+  else
+    return f(chosen_reduction<either_float8>(operation, divisor, either_float8(type == xylFloat8e5m2)));
+}
+
+// Ranks: their number as a constant, or 0.
+template <class Kind, int Ranks, class Space, class Call>
+bool run_protocol(Space& s, const Call& c, protocol how) {
+  using T = typename Kind::element;
+  if constexpr (Ranks == 0 && !std::is_same_v<stand_in_of<T>, T>) {
+    Call counted = c;
+    if (is_packed<T>) counted.count = c.count * sizeof(T);
+    return with_shared_reduction<Kind>(c.ranks,
+                                       [&](const auto& red) { return run_protocol_with(s, counted, red, how); });
+  } else {
+    reduction<portable_codec<T>, typename Kind::combining, Ranks> red;
+    if (Kind::average) red.divisor = static_cast<unsigned>(c.ranks);
+    return run_protocol_with(s, c, red, how);
+  }
 }
 
 }  // namespace xyl::test

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "proto/exchange_packet.hpp"
-#include "proto/long_transfer.hpp"
+#include "proto/long_swap.hpp"
 #include "proto/one_way.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/schedule_world.hpp"
@@ -198,6 +198,38 @@ TEST(schedule_of_collectives, long_transfers_between_exchanges) {
   expect_clean(2, 1, long_transfers("long, of one chunk", 6, 32), 3);
   expect_clean(2, 1, long_transfers("long, of more chunks than slots", 21, 16), 1);
   expect_clean(2, 2, long_transfers("long, of two lanes", 8, 32), 1);
+}
+
+// An allreduce of two ranks by messages that are swapped, and an exchange behind it.
+small_case swaps(const char* name, std::size_t floats, std::uint32_t slot_bytes) {
+  return {name,
+          [=](schedule_space& s, small_call& c, int rank) {
+            swapped both;
+            both.out.sends = true;
+            both.out.from = c.input;
+            both.out.bytes = floats * sizeof(float);
+            both.out.slot_bytes = slot_bytes;
+            both.out.fingerprint = 77;
+            both.out.peer = 1 - rank;
+            both.in = both.out;
+            both.in.sends = false;
+            c.count = floats;
+            std::byte* const output = c.output;
+            c.output = output + 8 * sizeof(float);
+            const bool good = swap_and_reduce(s, c, float_sum{}, both, 0);
+            c.output = output;
+            return good && exchange(s, c, of(collective::all_gather, 16, 0));
+          },
+          floats, floats + 8,
+          [=](int, int, std::size_t i) {
+            return i < 8 ? given(static_cast<int>(i / 4), i % 4) : given(0, i - 8) + given(1, i - 8);
+          }};
+}
+
+TEST(schedule_of_collectives, swapped_messages_between_exchanges) {
+  expect_clean(2, 1, swaps("swapped, of one chunk", 6, 32), 2);
+  expect_clean(2, 1, swaps("swapped, of more chunks than slots", 17, 16), 1);
+  expect_clean(2, 2, swaps("swapped, of two lanes", 8, 32), 1);
 }
 
 // Planted: no credit is ever given.

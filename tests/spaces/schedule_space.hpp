@@ -159,10 +159,6 @@ class schedule_space {
   bool hear(const line* const (&lines)[N], std::uint32_t e, std::uint64_t (&data)[N], waiting w) {
     return get_all<N>(lines, e, data, w);
   }
-  bool last_out() {
-    meet();
-    return true;
-  }
 
   void refuse(waiting w, std::uint64_t, std::uint64_t) {
     poison_all(poison::pack(xylInvalidUsage, w.peer, owner_.epoch));

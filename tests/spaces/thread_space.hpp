@@ -31,7 +31,6 @@ struct thread_block {
   std::vector<std::uint64_t> words = std::vector<std::uint64_t>(2 * 16);
   epoch_t epoch = 0;                                                           // of begin()
   bool healthy = true;                                                         // of begin()
-  bool is_last = false;                                                        // of last_out()
   std::vector<std::uint32_t> scratch = std::vector<std::uint32_t>(16384 / 2);  // see row_scratch() in proto/row.hpp
 };
 
@@ -53,7 +52,6 @@ struct thread_rank {
   // Blocks that have begun, ever; how many had when the current call began; and that have ended, ever. They wrap
   // soon.
   std::uint32_t entered = first_count, base = first_count, left = first_count;
-  std::uint32_t out = 0;  // blocks of this launch that have come to last_out()
   static constexpr auto first_count = static_cast<std::uint32_t>(-3);
 };
 
@@ -149,7 +147,6 @@ class thread_space {
   bool hear(const line* const (&lines)[N], std::uint32_t e, std::uint64_t (&data)[N], waiting w) {
     return get_all(lines, e, data, w, std::memory_order_acquire);
   }
-  bool last_out() { return last_out(std::memory_order_acq_rel); }
 
   // Nothing makes a line whole here but its number: released behind the data, and acquired before it is read.
   static constexpr unsigned pack_lanes = 1;
@@ -275,18 +272,6 @@ class thread_space {
     for (int i = 0; i < N; ++i)
       if (lines[i]) data[i] = (words[i][0] & 0xffffffffu) | words[i][1] << 32;
     return true;
-  }
-
-  bool last_out(std::memory_order order, bool lanes_meet = true) {
-    if (lanes_meet) sync();
-    if (lane_ == 0) {
-      const std::uint32_t before = of(owner_.out).fetch_add(1, order);
-      shared_.is_last = before + 1 == blocks_;
-      // Nobody else comes in this launch, and the next one is ordered behind it by the caller.
-      if (shared_.is_last) of(owner_.out).store(0, std::memory_order_relaxed);
-    }
-    shared_.barrier.arrive_and_wait();
-    return shared_.is_last;
   }
 
   void post(flag* f, epoch_t e, std::memory_order order) {

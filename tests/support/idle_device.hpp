@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A device half that does nothing, successfully: tests derive from it what they look at. All memory is a device's.
+// A device half that does nothing, successfully, except that it refuses, like a device, what does not fit into a
+// region of the workspace: tests derive from it what they look at. All memory is a device's.
 #pragma once
 
 #include "exec/device_side.hpp"
+#include "exec/dispatch.hpp"
+#include "exec/room.hpp"
 
 namespace xyl::test {
 
@@ -15,7 +18,10 @@ class idle_device : public device_side {
     for (std::int32_t& blocks : handle_.max_fused_blocks) blocks = 64;
   }
   const device_handle& handle() const override { return handle_; }
-  result connect(std::span<const device_handle>, int, std::shared_ptr<const peer_group>) override { return {}; }
+  result connect(std::span<const device_handle>, int rank, std::shared_ptr<const peer_group>) override {
+    rank_ = rank;
+    return {};
+  }
   result reset() override { return {}; }
   result prepare_trials() override { return {}; }
   result try_path(const trial_plan&, trial_finding& out) override {
@@ -29,8 +35,9 @@ class idle_device : public device_side {
   bool can_overlap() const override { return false; }
   const layout& map() const override { return map_; }
   memory_kind classify(const void*) const override { return memory_kind::device; }
-  result all_reduce(device_launch, const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
-    return {};
+  result all_reduce(device_launch how, const void*, void*, std::uint64_t count, const call_record& record,
+                    xylStream_t) override {
+    return check_room(map_, how.how, facts_of(record.type)->bytes, count);
   }
   result all_reduce_by_copies(const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
     return {};
@@ -38,11 +45,16 @@ class idle_device : public device_side {
   result move_by_copies(const movement&, bool, const void*, void*, const call_record&, xylStream_t) override {
     return {};
   }
-  result reduce(const device_reduce&, const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
-    return {};
+  result reduce(const device_reduce& how, const void*, void*, std::uint64_t count, const call_record& record,
+                xylStream_t) override {
+    return check_room(map_, how.form, facts_of(record.type)->bytes, count);
   }
-  result move(const device_move&, const void*, void*, const call_record&, xylStream_t) override { return {}; }
-  result pull_reduce(pull_form, unsigned, const pull_call<device_capacity>&, xylStream_t) override { return {}; }
+  result move(const device_move& how, const void*, void*, const call_record&, xylStream_t) override {
+    return check_room(map_, how.form, how.what.bytes);
+  }
+  result pull_reduce(pull_form form, unsigned, const pull_call<device_capacity>& what, xylStream_t) override {
+    return check_room(map_, form, facts_of(what.record.type)->bytes, what.count);
+  }
   result pull_move(window_use, unsigned, const movement&, const pull_call<device_capacity>&, xylStream_t) override {
     return {};
   }
@@ -55,12 +67,22 @@ class idle_device : public device_side {
     return {};
   }
   void close_memory(void*) override {}
-  result run_transfers(std::span<const transfer>, unsigned, const call_record&, xylStream_t) override { return {}; }
-  result scale(const device_scale&, const void*, xylStream_t, const void*&) override { return {}; }
+  result run_transfers(std::span<const transfer> all, unsigned blocks, const call_record&, xylStream_t) override {
+    return check_room(map_, all, blocks, rank_);
+  }
+  result swap(const device_swap& how, const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
+    return check_room(map_, {&how.both.in, 1}, how.both.in.blocks, rank_);
+  }
+  bool can_swap(xylDataType_t, bool) const override { return map_.ranks == 2; }
+  result scale(const device_scale& how, const void*, xylStream_t, const void*&) override {
+    return check_scratch(map_, how.pieces, how.elements, facts_of(how.by.type)->bytes);
+  }
   result copy(void*, const void*, std::size_t, xylStream_t) override { return {}; }
   result join(xylStream_t, xylStream_t) override { return {}; }
   xylStream_t own_stream() const override { return nullptr; }
-  result fused(const fused_launch&, const fused_work&, const call_record&, xylStream_t) override { return {}; }
+  result fused(const fused_launch& how, const fused_work& work, const call_record& record, xylStream_t) override {
+    return check_room(map_, how.form, facts_of(record.type)->bytes, work);
+  }
   bool can_add(xylDataType_t) const override { return true; }
   result fused_rows(const fused_work&, xylDataType_t, xylStream_t) override { return {}; }
   result reduce_jointly(const joint_reduction<device_capacity>&, xylDataType_t, xylRedOp_t, std::uint32_t,
@@ -78,6 +100,7 @@ class idle_device : public device_side {
   const layout map_;
   device_handle handle_{};
   sync_choice choice_;
+  int rank_ = -1;
 };
 
 }  // namespace xyl::test

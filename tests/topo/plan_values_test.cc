@@ -51,6 +51,10 @@ TEST(plan_file, mistakes_are_said_with_their_place) {
   EXPECT_TRUE(contains(refused(R"({"thresholds": {"allgater": []}})"), "allgater"));
   EXPECT_TRUE(contains(refused(R"({"thresholds": {"allreduce": []}})"), "thresholds.allreduce"));
   EXPECT_TRUE(contains(refused(R"({"thresholds": {"allreduce": [{"algorithm": "magic"}]}})"), "magic"));
+  // What earlier versions had.
+  const std::string text = refused(R"({"thresholds": {"allreduce": [{"algorithm": "twoshotll128"}]}})");
+  EXPECT_TRUE(contains(text, "\"twoshotll128\"") && contains(text, "packet, oneshot, ") && contains(text, " and "))
+      << text;
   EXPECT_TRUE(
       contains(refused(R"({"thresholds": {"allreduce": [{"up_to": "4KB", "algorithm": "ring"}]}})"), "up_to"));
   EXPECT_TRUE(contains(refused(R"({"thresholds": {"allreduce": [{"up_to": 5, "algorithm": "ring"}]}})"), "up_to"));

@@ -21,11 +21,10 @@ enum class ordering_fault {
   no_credit,            // a pair's ring is written on without waiting for the receiver
   not_taken,            // a rank returns while peers may still read its buffer
   line_in_pieces,       // a line of 128 bytes whose number is seen before its data
-  relaxed_last_out,     // the last block speaks for blocks that it does not know to be done
 };
 inline constexpr std::string_view fault_names[] = {
-    "none",        "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await", "no_departure",
-    "early_reuse", "no_credit",    "not_taken",     "line_in_pieces",      "relaxed_last_out"};
+    "none",         "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await",
+    "no_departure", "early_reuse",  "no_credit",     "not_taken",           "line_in_pieces"};
 
 template <ordering_fault Fault>
 class faulty_space : public thread_space {
@@ -78,11 +77,6 @@ class faulty_space : public thread_space {
     return thread_space::get_all(
         lines, e, data, w,
         Fault == ordering_fault::relaxed_await ? std::memory_order_relaxed : std::memory_order_acquire);
-  }
-  bool last_out() {
-    return thread_space::last_out(
-        Fault == ordering_fault::relaxed_last_out ? std::memory_order_relaxed : std::memory_order_acq_rel,
-        Fault != ordering_fault::no_sync_before_post);
   }
 };
 

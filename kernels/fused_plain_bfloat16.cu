@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/fused.cuh"
+
+namespace xyl {
+
+template fixed_kernels plain_fused_kernels<fused_form::packet, bfloat16>();
+template fixed_kernels plain_fused_kernels<fused_form::two_shot_packet, bfloat16>();
+template fixed_kernels plain_fused_kernels<fused_form::one_shot, bfloat16>();
+template fixed_kernels plain_fused_kernels<fused_form::one_shot_pull, bfloat16>();
+
+}  // namespace xyl

@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: BSD-3-Clause
-#include "kernels/packet.cuh"
-
-template xyl::packet_families xyl::packet_kernels<std::uint8_t>();

@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: BSD-3-Clause
-#include "kernels/reduce.cuh"
-
-template xyl::reduce_families xyl::reduce_kernels<std::uint16_t>();

@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: BSD-3-Clause
-#include "kernels/wide_packet.cuh"
-
-template xyl::wide_packet_families xyl::wide_packet_kernels<xyl::float8_e5m2>();
