@@ -94,7 +94,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   if (p.packet_bytes) s.host.packet_bytes = s.device.packet_bytes = *p.packet_bytes;
   if (p.one_shot_bytes) s.host.one_shot_bytes = s.device.one_shot_bytes = *p.one_shot_bytes;
   // Lines that another processor has just written come slowly through the kernel (between 2 ranks 64 KB of a
-  // broadcast took 12.0 us, staged 4.0), others fast (2.9 us, staged 3.9). From 1 MB on an allgather takes as long
+  // broadcast took 12.0 us, staged 4.0), others fast (2.9 us, staged 3.9). From 512K on an allgather takes as long
   // either way, and one-way transfers from 8 MB on; then fewer meetings of the ranks are better, above all where
   // they share processors. Staging whose two copies one core makes loses sooner, also with lines just written: an
   // alltoall of 128K pieces takes 16.6 us, through the kernel 15.3, of 512K 100 and 70; 64K sent and received at
