@@ -192,9 +192,9 @@ result communicator::move_host(const request& r) {
     return go_one_way([&] { return one_way_move(*space_, c, m); });
   }
   const bool one_way = m.from != movement::everyone || m.to != movement::everyone;
-  const std::uint64_t single_copy_bytes = one_way                            ? selection_.one_way_single_copy_bytes
-                                          : r.what == collective::all_to_all ? selection_.personal_single_copy_bytes
-                                                                             : selection_.single_copy_bytes;
+  const std::uint64_t single_copy_bytes = m.input_stride != 0 ? selection_.personal_single_copy_bytes
+                                          : one_way           ? selection_.one_way_single_copy_bytes
+                                                              : selection_.single_copy_bytes;
   if (m.bytes >= single_copy_bytes) return move_host_directly(r, m);
   const bool uses_packets = selection_.forced == static_cast<std::uint32_t>(algorithm::packet);
   const bool spreads = selection_.forced == static_cast<std::uint32_t>(algorithm::two_shot) && ranks_ > 1 &&

@@ -30,10 +30,11 @@ constexpr std::uint32_t host_one_way_slots = 32;
 constexpr std::uint64_t host_one_way_bytes = 1 << 20;
 // See layout::place(): twice a first-level cache.
 constexpr std::uint64_t host_spread_bytes = 96 << 10;
-// Polls before yielding where ranks outnumber processors, and where each has one: about 100 us. Who yields sooner, on
-// a machine with other work, loses a slice of milliseconds to that whenever a peer takes longer than a small message
-// (2 MB of an allreduce took 67 ms beside compilers, of which every chunk waited for several such slices).
-constexpr int crowded_polls = 50, patient_polls = 150'000;
+// Polls before yielding where ranks outnumber processors, and where each has one: some 300 us. Who yields sooner,
+// on a machine with other work, loses a slice of milliseconds to that whenever a peer takes longer than a small
+// message (2 MB of an allreduce took 67 ms beside compilers, of which every chunk waited for several such slices;
+// with 100 us it was as fast as alone, but the sender of 2 MB, who waits for 240 us, took 12 ms).
+constexpr int crowded_polls = 50, patient_polls = 400'000;
 // What a rank on a busy machine may need to answer another, however short the deadline of calls is.
 constexpr std::int64_t least_handshake_ms = 1000;
 

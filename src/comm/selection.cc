@@ -94,19 +94,20 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   if (p.packet_bytes) s.host.packet_bytes = s.device.packet_bytes = *p.packet_bytes;
   if (p.one_shot_bytes) s.host.one_shot_bytes = s.device.one_shot_bytes = *p.one_shot_bytes;
   // Lines that another processor has just written come slowly through the kernel (between 2 ranks 64 KB of a
-  // broadcast took 12.0 us, staged 4.0), others fast (2.9 us, staged 3.9). From 1 MB on an allgather takes as long
+  // broadcast took 12.0 us, staged 4.0), others fast (2.9 us, staged 3.9). From 512K on an allgather takes as long
   // either way, and one-way transfers from 8 MB on; then fewer meetings of the ranks are better, above all where
   // they share processors. Staging whose two copies one core makes loses sooner, also with lines just written: an
-  // alltoall of 128K pieces takes 16.6 us, through the kernel 15.3, of 512K 100 and 70; 256K sent and received at
-  // the same time 28.9 and 25.7, 2M 352 and 249 (and 256K sent one way 17.9 and 20.3, which no rank can tell).
+  // alltoall of 128K pieces takes 16.6 us, through the kernel 15.3, of 512K 100 and 70; 64K sent and received at
+  // the same time 7.2 and 6.9, 2M 352 and 249 (and 256K sent one way 17.9 and 20.3, which no rank can tell). The
+  // root of a scatter does nothing but copy: 128K pieces take 10.7 us and 12.3, 1M 147 and 109, with lines that
+  // nobody writes 9.2 and 5.1, 134 and 54.
   s.single_copy_bytes = s.personal_single_copy_bytes = s.one_way_single_copy_bytes = s.pair_single_copy_bytes =
       UINT64_MAX;
   if (ranks > 1 && can_read && !p.forced_algorithm && p.single_copy != single_copy_use::never) {
     const bool always = p.single_copy == single_copy_use::always;
-    s.single_copy_bytes = always ? 64 << 10 : 1 << 20;
-    s.personal_single_copy_bytes = always ? 64 << 10 : 128 << 10;
+    s.single_copy_bytes = always ? 64 << 10 : 512 << 10;
+    s.personal_single_copy_bytes = s.pair_single_copy_bytes = 64 << 10;
     s.one_way_single_copy_bytes = always ? 64 << 10 : 8 << 20;
-    s.pair_single_copy_bytes = always ? 64 << 10 : 256 << 10;
   }
   s.one_way_bytes = ranks > 1 && !p.forced_algorithm ? most_one_way_bytes : 0;
   // Measured with rows of 14 KB, several ranks on one GPU: a second launch costs 2.4 us and more, but the first is

@@ -16,8 +16,9 @@
 namespace xyl {
 
 // destination[i] = sources[0][i] op sources[1][i] op ... in this order, divided by `divisor`. destination may be
-// one of the sources. No alignment is needed beyond the element's.
-using reduce_function = void (*)(void* destination, const void* const* sources, int count_of_sources,
+// one of the sources. What is not null in `also` gets the same, in the same pass: 256 KB between 2 ranks took 30 us
+// with a copy of each result instead, 27 with this. No alignment is needed beyond the element's.
+using reduce_function = void (*)(void* destination, void* also, const void* const* sources, int count_of_sources,
                                  std::size_t elements, std::uint32_t divisor);
 
 struct host_reductions {
@@ -38,7 +39,7 @@ struct host_reduction {
   reduce_function reduce_range;
   std::uint32_t divisor;
 
-  // Results are shared out while they are in the first-level cache.
+  // Results are shared out to further ranks while they are in the first-level cache.
   static constexpr std::uint64_t piece = 16 * 1024;
 
   template <class S, class Call, class From>
@@ -47,12 +48,14 @@ struct host_reduction {
     for (int p = 0; p < c.ranks; ++p)
       staged[p] = p == c.rank ? c.input + units.begin * 16 : c.workspace[c.rank] + from(p);
     std::byte* const output = c.output + units.begin * 16;
+    std::byte* const next = share && c.ranks > 1 ? c.workspace[(c.rank + 1) % c.ranks] + to : nullptr;
     in_pieces(bytes_in(*this, units, c.count), [&](std::uint64_t at, std::uint64_t bytes) {
       const void* sources[host_capacity];
       for (int p = 0; p < c.ranks; ++p) sources[p] = staged[p] + at;
-      reduce_range(output + at, sources, c.ranks, bytes / element_bytes, divisor);
+      reduce_range(output + at, next == nullptr ? nullptr : next + at, sources, c.ranks, bytes / element_bytes,
+                   divisor);
       if (share)
-        for (int k = 1; k < c.ranks; ++k) s.copy(c.workspace[(c.rank + k) % c.ranks] + to + at, output + at, bytes);
+        for (int k = 2; k < c.ranks; ++k) s.copy(c.workspace[(c.rank + k) % c.ranks] + to + at, output + at, bytes);
     });
   }
 
@@ -60,31 +63,30 @@ struct host_reduction {
   template <class S, class Call, class Input>
   void reduce_inputs(S& s, const Call& c, range units, Input input, int outputs, std::byte* kept) const {
     const std::uint64_t first = units.begin * 16;
+    const auto output_of = [&](int k) { return c.output_of[(c.rank + k) % c.ranks] + first; };
+    const bool also_kept = kept != nullptr && outputs != 0;
     in_pieces(bytes_in(*this, units, c.count), [&](std::uint64_t at, std::uint64_t bytes) {
       const void* sources[host_capacity];
       for (int p = 0; p < c.ranks; ++p) sources[p] = input(p) + first + at;
-      std::byte* const output = outputs == 0 ? kept + at : c.output_of[c.rank] + first + at;
-      reduce_range(output, sources, c.ranks, bytes / element_bytes, divisor);
-      if (kept != nullptr && outputs != 0) s.copy(kept + at, output, bytes);
-      for (int k = 1; k < outputs; ++k) s.copy(c.output_of[(c.rank + k) % c.ranks] + first + at, output, bytes);
+      std::byte* const output = (outputs == 0 ? kept : output_of(0)) + at;
+      std::byte* const also = also_kept ? kept + at : outputs > 1 ? output_of(1) + at : nullptr;
+      reduce_range(output, also, sources, c.ranks, bytes / element_bytes, divisor);
+      for (int k = also_kept ? 1 : 2; k < outputs; ++k) s.copy(output_of(k) + at, output, bytes);
     });
   }
 
   template <class S, class Call>
-  void reduce_pair(S& s, const Call& c, range units, std::uint64_t from, int next, std::uint64_t to,
+  void reduce_pair(S&, const Call& c, range units, std::uint64_t from, int next, std::uint64_t to,
                    bool finished) const {
     const std::byte* const arrived = c.workspace[c.rank] + from;
     const std::byte* const input = c.input + units.begin * 16;
     std::byte* const sent = c.workspace[next] + to;
     in_pieces(bytes_in(*this, units, c.count), [&](std::uint64_t at, std::uint64_t bytes) {
       const void* const sources[2] = {arrived + at, input + at};
-      if (finished) {
-        std::byte* const output = c.output + units.begin * 16 + at;
-        reduce_range(output, sources, 2, bytes / element_bytes, divisor);
-        s.copy(sent + at, output, bytes);
-      } else {
-        reduce_range(sent + at, sources, 2, bytes / element_bytes, 1);
-      }
+      if (finished)
+        reduce_range(c.output + units.begin * 16 + at, sent + at, sources, 2, bytes / element_bytes, divisor);
+      else
+        reduce_range(sent + at, nullptr, sources, 2, bytes / element_bytes, 1);
     });
   }
 

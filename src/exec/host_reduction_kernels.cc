@@ -17,14 +17,22 @@ template <class T, class Operation>
 struct loops {
   using A = typename element_traits<T>::accumulator;
 
-  static void reduce(void* destination, const void* const* sources, int count_of_sources, std::size_t elements,
-                     std::uint32_t divisor) {
-    T* const out = static_cast<T*>(destination);
-    if (count_of_sources == 2 && divisor == 1)
-      pair(out, static_cast<const T*>(sources[0]), static_cast<const T*>(sources[1]), elements);
-    else
-      for (std::size_t at = 0; at < elements; at += piece)
-        several(out, sources, count_of_sources, at, elements - at < piece ? elements - at : piece, divisor);
+  static void reduce(void* destination, void* also, const void* const* sources, int count_of_sources,
+                     std::size_t elements, std::uint32_t divisor) {
+    T *const out = static_cast<T*>(destination), *const copy = static_cast<T*>(also);
+    if (count_of_sources == 2 && divisor == 1) {
+      const T *const a = static_cast<const T*>(sources[0]), *const b = static_cast<const T*>(sources[1]);
+      if (copy == nullptr)
+        pair(out, a, b, elements);
+      else
+        pair(out, copy, a, b, elements);
+      return;
+    }
+    for (std::size_t at = 0; at < elements; at += piece) {
+      const std::size_t n = elements - at < piece ? elements - at : piece;
+      several(out, sources, count_of_sources, at, n, divisor);
+      if (copy != nullptr) std::memcpy(copy + at, out + at, n * sizeof(T));
+    }
   }
 
  private:
@@ -34,6 +42,17 @@ struct loops {
     for (std::size_t i = 0; i < elements; ++i)
       out[i] = element_traits<T>::encode(
           Operation::combine(element_traits<T>::decode(a[i]), element_traits<T>::decode(b[i])));
+  }
+
+  static void pair(T* out, T* copy, const T* a, const T* b, std::size_t elements) {
+    // The same, and nobody else looks at the copy before it is announced.
+#pragma GCC ivdep
+    for (std::size_t i = 0; i < elements; ++i) {
+      const T combined = element_traits<T>::encode(
+          Operation::combine(element_traits<T>::decode(a[i]), element_traits<T>::decode(b[i])));
+      out[i] = combined;
+      copy[i] = combined;
+    }
   }
 
   static void several(T* out, const void* const* sources, int count_of_sources, std::size_t at, std::size_t n,

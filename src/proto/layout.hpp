@@ -168,7 +168,7 @@ struct layout {
   std::uint64_t wide = 0;           // offset of those regions
   std::uint64_t bulk = 0;           // offset of the bulk regions
   std::uint32_t pair_blocks = 0;    // the most blocks of a message of a pair that goes through its rings
-  std::uint32_t pair_slots = 0;     // of each block's ring; a power of two
+  std::uint32_t pair_slots = 0;     // of each block's ring; a power of two, so that 32 bits of a number are enough
   std::uint64_t pair_chunk = 0;     // bytes of data in such a slot; whole units
   std::uint64_t counters = 0;       // offset of the pairs' counters
   std::uint64_t messages = 0;       // offset of the pairs' rings
@@ -299,9 +299,9 @@ struct layout {
   }
   // The header of a chunk in the receiver's workspace; data lies header_bytes behind it, or, if tiny, inside.
   XYL_FN constexpr std::uint64_t message_offset(unsigned source, unsigned block, std::uint64_t number) const {
-    return messages +
-           ((static_cast<std::uint64_t>(source) * pair_blocks + block) * pair_slots + (number & (pair_slots - 1))) *
-               (header_bytes + pair_chunk);
+    return messages + ((static_cast<std::uint64_t>(source) * pair_blocks + block) * pair_slots +
+                       static_cast<std::uint32_t>(number) % pair_slots) *
+                          (header_bytes + pair_chunk);
   }
   XYL_FN constexpr std::uint64_t team_offset(unsigned slot, unsigned row, unsigned set, unsigned group) const {
     return team +
