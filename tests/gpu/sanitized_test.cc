@@ -92,6 +92,7 @@ class lone_rank {
     for (const move_form form : {move_form::packet, move_form::direct, move_form::pull, move_form::spread})
       move(form);
     for (const bool is_long : {false, true}) transfers(is_long);
+    for (const bool sums : {false, true}) swaps(sums);
     for (const pull_form form : {pull_form::one_shot, pull_form::two_shot, pull_form::gathered, pull_form::staged})
       pull(form);
     pull_move();
@@ -240,6 +241,30 @@ class lone_rank {
     plant(record);
     must(side().run_transfers(both, 4, record, stream_), "run_transfers");
     expect_all("transfer", is_long, output_.get(), count, 256);
+  }
+
+  // Two blocks that send and receive, more chunks than slots.
+  void swaps(bool sums) {
+    const std::uint64_t count = elements - 3;
+    const call_record record = record_of(sums ? collective::all_reduce : collective::all_gather, count);
+    device_swap how;
+    how.sums = sums;
+    transfer& out = how.both.out;
+    out.from = input_.get();
+    out.bytes = count * sizeof(bfloat16);
+    out.fingerprint = fingerprint(record);
+    out.peer = 1;
+    out.sends = true;
+    out.blocks = 2;
+    out.slot_bytes = 512;
+    how.both.in = out;
+    how.both.in.sends = false;
+    how.both.in.to = output_.get();
+    how.own = input_.get(), how.own_to = sums_.get();
+    plant(record);
+    must(side().swap(how, input_.get(), output_.get(), count, record, stream_), "swap");
+    expect_all("swap", sums, output_.get(), count, 256);
+    if (!sums) expect_all("own part of a swap", 0, sums_.get(), count, 1);
   }
 
   pull_call<device_capacity> pull_from_all(collective what, std::uint64_t count) {
