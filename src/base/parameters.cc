@@ -196,7 +196,7 @@ constexpr parameter_info table[] = {
     {"XYLEM_SINGLE_COPY", "choice", "auto", "", "auto, always or never",
      "Which messages in host memory are read straight from the other process's buffer, where the system lets every "
      "rank do that; always: from 64 KB on, which is faster for data that was not written since it was last sent; "
-     "auto: from where it is faster for data just written, too.",
+     "auto: from where it is as fast for data just written, too, or nearly so.",
      [](std::string_view text, parameters& out) {
        return store_choice(text, std::array{"auto", "always", "never"},
                            [&](int at) { out.single_copy = static_cast<single_copy_use>(at); });
