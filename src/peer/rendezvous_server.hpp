@@ -77,7 +77,7 @@ class rendezvous_server {
   std::vector<private_fd> listeners_;
   std::vector<std::unique_ptr<guest>> guests_;
   deadline listeners_rest_ = deadline::in_ns(0);
-  result not_let_in_;  // why the last who came could not be let in
+  result not_let_in_;   // why the last who came could not be let in
   int ranks_ = 0;       // unknown until the first has come
   int most_ranks_ = 0;  // where they differ: as many may still come to learn that
   int arrived_ = 0;
