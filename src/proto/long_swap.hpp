@@ -5,8 +5,8 @@
 // of: an allgather or alltoall puts what comes in its place, a reduction joins it with what this rank has.
 //
 // Every block both sends and receives, the same pieces of both messages. It has read and sent a piece before it
-// takes the peer's, so the output may be the input. A rank pushes at most `ahead` pieces that it has not taken the
-// counterparts of, fewer than the slots whose credit the peer may hold back: so the rank that is behind can go on.
+// takes the peer's, so the output may be the input. Nobody gives credit for a slot: whoever pushes piece k has taken
+// the peer's k - 1 - ahead, and the peer has pushed that behind its take of this rank's k - 2 - 2 ahead.
 #pragma once
 
 #include "proto/bulk.hpp"
@@ -24,15 +24,15 @@ struct swapped {
 template <class S, class Call, class Use>
 XYL_FN bool run_long_swap(S& s, const Call& c, const swapped& both, unsigned block, Use use) {
   constexpr std::uint32_t ahead = 1;
-  static_assert(ahead <= layout::long_slots / 2);
+  static_assert(2 + 2 * ahead <= layout::long_slots);
   if (!s.begin_pair()) return false;
   long_transfer<S, Call> out(s, c, both.out, block), in(s, c, both.in, block);
   // Each welcomes the other before it waits.
   in.welcome();
   if (!out.say_what_comes() || !in.is_what_was_said() || !out.is_welcome()) return false;
   for (std::uint32_t k = 0; k < out.chunks() + ahead; ++k) {
-    if (k < out.chunks() && !out.push(k)) return false;
-    if (k >= ahead && !in.take(k - ahead, use)) return false;
+    if (k < out.chunks()) out.push(k);
+    if (k >= ahead && !in.template take<false>(k - ahead, use)) return false;
   }
   return in.count() && out.was_taken();
 }

@@ -38,8 +38,10 @@ class long_transfer {
   XYL_FN bool send() {
     if (!say_what_comes() || !is_welcome()) return false;
 #pragma unroll 1
-    for (std::uint32_t k = 0; k < chunks(); ++k)
-      if (!push(k)) return false;
+    for (std::uint32_t k = 0; k < chunks(); ++k) {
+      if (k >= layout::long_slots && k % credit_step == 0 && !may_write(first_ + k)) return false;
+      push(k);
+    }
     return was_taken();
   }
   XYL_FN bool receive() {
@@ -95,23 +97,23 @@ class long_transfer {
     return s_.all(good);
   }
 
-  XYL_FN bool push(std::uint32_t k) {
-    if (k >= layout::long_slots && k % credit_step == 0 && !may_write(first_ + k)) return false;
+  // Where the slot is free.
+  XYL_FN void push(std::uint32_t k) {
     push_piece(s_, toward_peer(c_, t_.peer), t_.from, t_.bytes, grain_of(t_.from, 0), chunk(k), place(k), 1, 1);
     s_.sync();  // the lane that posts speaks for the stores of all lanes
     // The other lanes go on meanwhile.
     if (speaks()) s_.post(at<flag>(c_, t_.peer, flag_of(flag_family::message, c_.rank)), first_ + 1 + k);
-    return true;
   }
 
-  // use(chunk(k), where it lies in this rank's workspace)
-  template <class Use>
+  // use(chunk(k), where it lies in this rank's workspace). Credited: what has been taken is told now and then, not
+  // only at the end.
+  template <bool Credited = true, class Use>
   XYL_FN bool take(std::uint32_t k, Use use) {
     const std::uint64_t number = first_ + 1 + k;
     // Acquire: the data was written before the flag.
     if (!await(flag_family::message, number, phase::message)) return false;
     use(chunk(k), place(k));
-    if (k % credit_step != credit_step - 1 && number != last()) return true;
+    if ((!Credited || k % credit_step != credit_step - 1) && number != last()) return true;
     s_.sync();  // the lane that posts speaks for the loads of all lanes
     // Release: what this block read there was read before the sender writes there again.
     if (speaks()) give_credit(number);

@@ -253,11 +253,15 @@ class collective_machine {
     if (!sums) return swap_messages(s, c, both, own, c.output + of(c.rank), block);
     bool good = false;
     c.input = own;
-    with_kind(plan.kind, [&]<class Kind>(Kind) {
+    const auto of_kind = [&]<class Kind>(Kind) {
       reduction<portable_codec<typename Kind::element>, typename Kind::combining> red;
       if (Kind::average) red.divisor = static_cast<unsigned>(c.ranks);
       good = swap_and_reduce(s, c, red, both, block);
-    });
+    };
+    if constexpr (Kinds == float_sum_only)
+      of_kind(kind<float, operation::sum>{});
+    else
+      with_kind(plan.kind, of_kind);
     return good;
   }
 

@@ -3,6 +3,7 @@
 // Runs one protocol with one planted fault: ordering_mutants FAULT PROTOCOL SEED. Built with ThreadSanitizer, whose
 // report (and exit code) is the outcome; wrong results are of no interest here, except without a fault. The script
 // catch_mutants.sh runs all of them.
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -61,6 +62,7 @@ std::vector<collective_plan> calls_for(form how, int ranks, std::uint64_t seed) 
     collective_plan call;
     call.how = how;
     call.what = is_shift(how)            ? collective::send
+                : how == form::swap      ? std::array{collective::all_gather, collective::reduce_scatter}[i % 2]
                 : how == form::two_phase ? collective::reduce
                 : how == form::spread    ? collective::broadcast
                 : how == form::one_way   ? collective::broadcast
@@ -69,7 +71,11 @@ std::vector<collective_plan> calls_for(form how, int ranks, std::uint64_t seed) 
     call.root = how == form::one_way ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
     call.blocks = is_shift(how) ? 2 : 1;
     call.count = i % 8 >= 4 ? 300 + random() % 300 : 1 + random() % 60;
-    if (i % 4 == 3 && !is_shift(how) && how != form::one_way) {
+    if (i % 4 == 3 && how == form::swap) {
+      // What lies where messages will.
+      call.how = form::direct;
+      call.what = collective::all_gather;
+    } else if (i % 4 == 3 && !is_shift(how) && how != form::one_way) {
       // No data between: packets that carry nothing.
       call.how = form::packet;
       call.what = collective::all_gather;
@@ -83,7 +89,7 @@ std::vector<collective_plan> calls_for(form how, int ranks, std::uint64_t seed) 
 template <ordering_fault Fault>
 int run(form how, std::uint64_t seed) {
   machine_plan plan;
-  plan.ranks = 2 + static_cast<int>(seed % 2);
+  plan.ranks = how == form::swap ? 2 : 2 + static_cast<int>(seed % 2);
   plan.blocks = is_shift(how) ? 2 : 1;
   plan.lanes = 2;
   plan.seed = seed;
@@ -181,8 +187,8 @@ int run(copied_calls, std::uint64_t seed) {
   return 0;
 }
 
-constexpr form mutated_forms[] = {form::direct,    form::pull,  form::spread,     form::single_copy,
-                                  form::two_phase, form::shift, form::long_shift, form::one_way};
+constexpr form mutated_forms[] = {form::direct, form::pull,       form::spread, form::single_copy, form::two_phase,
+                                  form::shift,  form::long_shift, form::swap,   form::one_way};
 constexpr pull_way mutated_pulls[] = {pull_way::one_shot, pull_way::two_shot,   pull_way::gathered,
                                       pull_way::staged,   pull_way::all_gather, pull_way::all_gather_pushed,
                                       pull_way::broadcast};
@@ -215,9 +221,9 @@ bool applies(std::string_view fault, std::string_view how) {
   if (has_lines) return fault == "none" || fault == "no_departure" || fault == "early_reuse";
   if (how == copied_name) return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await";
   // One-way calls are as those of pairs.
-  const bool is_pair = how == form_names[static_cast<int>(form::shift)] ||
-                       how == form_names[static_cast<int>(form::long_shift)] ||
-                       how == form_names[static_cast<int>(form::one_way)];
+  const bool is_pair =
+      how == form_names[static_cast<int>(form::shift)] || how == form_names[static_cast<int>(form::long_shift)] ||
+      how == form_names[static_cast<int>(form::swap)] || how == form_names[static_cast<int>(form::one_way)];
   const bool is_single_copy = how == form_names[static_cast<int>(form::single_copy)];
   if (fault == "no_credit") return is_pair;
   if (fault == "not_taken") return is_single_copy;
