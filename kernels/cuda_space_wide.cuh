@@ -70,7 +70,7 @@ class cuda_wide_space : public cuda_space<Capacity> {
     const std::uint32_t packet = packet_epoch(e);
     typename base::patience p;
     for (;;) {
-      std::uint64_t word[N][2], of_header[2];
+      std::uint64_t word[N][2], of_header[2] = {};
 #pragma unroll
       for (int i = 0; i < N; ++i) machine::load_line(from[i], word[i]);
       if constexpr (Header) machine::load_line(header != nullptr ? header : anywhere, of_header);
