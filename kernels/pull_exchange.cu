@@ -4,7 +4,9 @@
 namespace xyl {
 namespace {
 
-__global__ void __launch_bounds__(pull_lanes(0, 16), 2)
+constexpr unsigned exchange_lanes = 384;
+
+__global__ void __launch_bounds__(exchange_lanes, 2)
     pull_exchange_kernel(const __grid_constant__ pull_arguments<argument_capacity(0)> given) {
   cuda_space space(given);
   pull_exchange(space, view_of<false>(given), given.how, given.use);
@@ -13,7 +15,7 @@ __global__ void __launch_bounds__(pull_lanes(0, 16), 2)
 }  // namespace
 
 kernel pull_movement_kernel() {
-  return {reinterpret_cast<const void*>(pull_exchange_kernel), pull_lanes(0, 16), argument_capacity(0)};
+  return {reinterpret_cast<const void*>(pull_exchange_kernel), exchange_lanes, argument_capacity(0)};
 }
 
 }  // namespace xyl
