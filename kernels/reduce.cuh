@@ -57,11 +57,12 @@ __global__ void __launch_bounds__(copied_lanes) reduce_copied_kernel(const __gri
     reduce_copied(space, given.call(), red, given.chunk);
 }
 
-// Long sums of two ranks. Few lanes: as many loads of each as registers hold are on their way together.
-inline constexpr unsigned swap_lanes = 384;
+// Long sums of two ranks. As many lanes as have the registers for their loads, on every SM.
+template <class T>
+inline constexpr unsigned swap_lanes = sizeof(T) == 4 ? 320 : 384;
 
 template <class T>
-__global__ void __launch_bounds__(swap_lanes, 2) swap_sum_kernel(const __grid_constant__ swap_arguments given) {
+__global__ void __launch_bounds__(swap_lanes<T>, 2) swap_sum_kernel(const __grid_constant__ swap_arguments given) {
   cuda_space space(given);
   swap_and_reduce(space, given.what, sum_of<T, 2>{}, given.both, blockIdx.x);
 }
@@ -90,7 +91,8 @@ reduce_families reduce_kernels() {
   kernel copied{reinterpret_cast<const void*>(reduce_copied_kernel<T>), copied_lanes, argument_capacity(0)};
   copied.counts_bytes = std::is_same_v<T, packed>;
   kernel swap;
-  if constexpr (fixed) swap = {reinterpret_cast<const void*>(swap_sum_kernel<T>), swap_lanes, argument_capacity(2)};
+  if constexpr (fixed)
+    swap = {reinterpret_cast<const void*>(swap_sum_kernel<T>), swap_lanes<T>, argument_capacity(2)};
   return {reduce_family<packet_reduce_protocol, T, fixed>(), reduce_family<direct_reduce_protocol, T, fixed>(),
           reduce_family<two_phase_reduce_protocol, T, false>(), copied, swap};
 }
