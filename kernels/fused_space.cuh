@@ -33,7 +33,6 @@ class fused_space : public cuda_space<Capacity> {
 
  public:
   static constexpr int pieces_of_lane = Pieces;
-  static constexpr bool combines_alone = true;
 
   __device__ __forceinline__ fused_space(const fused_arguments<Capacity>& given, fused_state& state)
       : base(given), given_(given), state_(state) {
@@ -87,16 +86,6 @@ class fused_space : public cuda_space<Capacity> {
     }
     out = over_groups<Op>(value);
     return true;
-  }
-  // The same where a block has the whole row and nobody gives up.
-  template <class Op, int J>
-  __device__ __forceinline__ std::uint32_t row_combine_alone(const row_team& t, unsigned pieces,
-                                                             const std::uint32_t (&leaf)[J]) {
-    std::uint32_t group[J], value[4];
-#pragma unroll
-    for (int j = 0; j < J; ++j) group[j] = over_warp<Op>(leaf[j]);
-    (void)in_block(t, pieces, true, group, value);
-    return over_groups<Op>(value);
   }
 
   template <int J>

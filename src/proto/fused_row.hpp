@@ -108,6 +108,14 @@ XYL_FN piece<W> round_piece(float (&x)[E]) {
   return p;
 }
 
+// Of fp32, as they lie in memory.
+template <int W, int E>
+XYL_FN void floats_of(const piece<W>& p, float (&out)[E]) {
+  static_assert(E == 2 * W);
+#pragma unroll
+  for (int k = 0; k < E; ++k) out[k] = bits_float(static_cast<std::uint32_t>(p.word[k / 2] >> 32 * (k % 2)));
+}
+
 // What a row needs beside its sums. A lane with one piece loads residual and weight before the wait for the peers;
 // with up to four, the residual too between two ranks that do not quantise. Else registers are short, and each is
 // loaded where it is used; the weight is in the first-level cache after a block's first row.
@@ -142,8 +150,7 @@ struct row_inputs {
   XYL_FN void weight_of(S& s, const fused_work& w, unsigned v, float (&out)[E]) const {
     const piece<E / 2> raw = early ? weight : weight_at(s, w, v);
     if (w.weight_is_float) {
-#pragma unroll
-      for (int k = 0; k < E; ++k) out[k] = bits_float(static_cast<std::uint32_t>(raw.word[k / 2] >> 32 * (k % 2)));
+      floats_of(raw, out);
     } else {
       piece<W> own;
 #pragma unroll

@@ -11,8 +11,8 @@ namespace xyl {
 
 // Norms alone. What a row and its weights are made of is on its way together: nothing is loaded under a condition,
 // or behind the row's sum.
-template <class F, int W, class S>
-XYL_FN void norm_of_row(S& s, const fused_work& w, const row_team& t, std::uint64_t token) {
+template <class F, int W, class S, class Call>
+XYL_FN void norm_of_row(S& s, const Call& c, const fused_work& w, const row_team& t, std::uint64_t token) {
   using codec = typename F::codec;
   constexpr int E = W * F::per_word, J = pieces_of_lane<S, E>();
   const std::uint64_t begin = token * w.hidden * F::element_bytes;
@@ -31,15 +31,14 @@ XYL_FN void norm_of_row(S& s, const fused_work& w, const row_team& t, std::uint6
     decode_piece<codec>(row[j], x);
     leaf[j] = float_bits(sum_of_squares(x));
   });
-  const std::uint32_t squares = s.template row_combine_alone<add_squares>(t, w.hidden / E, leaf);
+  std::uint32_t squares = 0;
+  (void)row_combine<add_squares>(s, c, w, t, static_cast<unsigned>(token), 0, w.hidden / E, true, leaf, squares);
   const float inverse_rms = inverse_root_mean_square(bits_float(squares), w.inverse_hidden, w.eps);
   for_each_piece<J>(s, t, [&](int j, unsigned v) {
     float x[E], weight[E];
     decode_piece<codec>(row[j], x);
     if (w.weight_is_float)
-#pragma unroll
-      for (int k = 0; k < E; ++k)
-        weight[k] = reinterpret_cast<const overlay<float>*>(w.weight)[std::uint64_t{v} * E + k].word;
+      floats_of(load_piece<E / 2>(s, w.weight + std::uint64_t{v} * E * 4), weight);
     else
       decode_piece<codec>(weights[j], weight);
 #pragma unroll
@@ -53,8 +52,8 @@ template <class F, int W, class S, class Call>
 XYL_FN void fused_rows(S& s, const Call& c, const fused_work& w) {
   constexpr int E = W * F::per_word, J = pieces_of_lane<S, E>();
   const row_team t{s.block(), s.blocks(), 0, w.hidden / E};
-  if constexpr (!F::quantises && requires { S::combines_alone; }) {
-    for (std::uint64_t token = t.index; token < w.tokens; token += t.teams) norm_of_row<F, W>(s, w, t, token);
+  if constexpr (!F::quantises) {
+    for (std::uint64_t token = t.index; token < w.tokens; token += t.teams) norm_of_row<F, W>(s, c, w, t, token);
   } else {
     row_epilogue<S, Call, F, W, J> epilogue(s, c, w, t, F{});
     for (std::uint64_t token = t.index; token < w.tokens; token += t.teams) {
