@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two-shot allreduce whose data is moved by copy engines, which know no flags: between the copies stand steps, one
-// block each, that tell the peers what has been copied or wait for what they have. A message is cut into chunks, a
-// chunk into a share for each rank; four chunks are on their way together, each in its own slot. For a chunk a rank
+// Allreduce whose data is moved by copy engines, which know no flags: between the copies stand steps, one block
+// each, that tell the peers what has been copied or wait for what they have. A message is cut into chunks, of which
+// several are on their way together, each in its own slot. Two ranks send each other whole chunks, as reduce-scatter
+// and the collectives that move pieces do. Among more, a chunk is cut into a share for each rank, and a rank
 //
 //   sends its part of each share to the share's owner, and tells it: copied_share
 //   awaits the same from all, and takes it
@@ -16,10 +17,10 @@
 // computing kernels touch the output, and neither does after something went wrong: what is copied lands in slots
 // that no other protocol uses.
 //
-// A call begins and ends with headers alone (a barrier). So whatever went before is over on all ranks when the
-// first copy begins, and everybody has taken everything when the call ends: slots are free at the beginning of each
-// call, and chunks are numbered from 1 in each. Flags hold the number behind the epoch that comes next, which
-// stands still meanwhile. Inside a call the order of the queues keeps slots apart; copied_schedule.hpp says how.
+// A call begins with headers alone (a barrier). So whatever went before is over on all ranks when the first copy
+// begins, what they had to take included: slots are free at the beginning of each call, and chunks are numbered
+// from 1 in each. Flags hold the number behind the epoch that comes next, which stands still meanwhile. Inside a
+// call the order of the queues keeps slots apart; copied_schedule.hpp says how.
 #pragma once
 
 #include "proto/bulk.hpp"
@@ -80,8 +81,9 @@ struct copied_message {
   std::uint64_t ranks = 0;
 
   // At least as many chunks as it takes to keep both directions at work, but none so small that its kernels take
-  // longer than its copies.
+  // longer than its copies. Where there is one phase the first chunk is all that goes one way alone.
   static constexpr std::uint64_t wanted_chunks = 8, least_chunk = 1 << 20;
+  static constexpr std::uint64_t wanted_pieces = 16, least_piece = 512 << 10;
 
   static constexpr copied_message cut(std::uint64_t bytes, const layout& map) {
     const std::uint64_t step = 128 * map.ranks, most = map.copy_stride / 2 / 128 * step;
@@ -92,9 +94,14 @@ struct copied_message {
   // The same of pieces that are not divided among the ranks: a slot is one piece's.
   static constexpr copied_message cut_piece(std::uint64_t bytes, const layout& map) {
     const std::uint64_t most = map.copy_stride / 256 * 256;
-    std::uint64_t wanted = bytes / wanted_chunks > least_chunk ? bytes / wanted_chunks : least_chunk;
+    std::uint64_t wanted = bytes / wanted_pieces > least_piece ? bytes / wanted_pieces : least_piece;
     wanted = (wanted + 255) / 256 * 256;
     return {bytes, wanted < most ? wanted : most, 1};
+  }
+  // Whether an allreduce takes one phase: in two, two ranks would send as many bytes.
+  static constexpr bool sums_in_one_phase(std::uint64_t ranks) { return ranks == 2; }
+  static constexpr copied_message cut_sum(std::uint64_t bytes, const layout& map) {
+    return sums_in_one_phase(map.ranks) ? cut_piece(bytes, map) : cut(bytes, map);
   }
   constexpr std::uint64_t chunks() const { return (bytes + chunk_bytes - 1) / chunk_bytes; }
   constexpr copied_chunk chunk(std::uint64_t i) const {
@@ -172,7 +179,7 @@ XYL_FN void deliver_moved(S& s, const copied_call& c, const movement& m) {
   }
 }
 
-// And where the pieces are added up: the input is this rank's own.
+// And where the pieces are added up: the input is this rank's own piece.
 template <class S, class R>
 XYL_FN void reduce_moved(S& s, const copied_call& c, const R& red) {
   const range part = part_of_block(s, units_of(c.count, per_unit(red)));

@@ -3,9 +3,10 @@
 // In which order a rank enqueues the copies and steps of copied.hpp, on which of its queues, and which of them wait
 // for which: the same for the streams of a device, for a graph that is captured, and for the threads of a test.
 // Both directions of a link have two queues, so that one copies while the step between two copies of the other
-// runs.
+// runs. What takes two phases has one for each; what takes one uses them for even and for odd chunks.
 //
-// Slots. A chunk's share is written at a peer four chunks after the last in that slot. Before it sends chunk i + 1
+// Slots. A chunk's share is written at a peer some chunks after the last in that slot; four are enough where there
+// are two phases. Before it sends chunk i + 1
 // a rank has sent its result of i - 1, so it had the shares of i - 1 from all; they sent those after their results
 // of i - 3, for which they had taken that slot's shares. And before it sends its result of i + 1 it had the shares
 // of i + 1 from all, who sent them after their results of i - 1, which they added up after they had delivered i
@@ -135,22 +136,30 @@ bool for_each_copied_operation(std::uint64_t chunks, F f) {
 }
 
 // Of what takes one phase, in which every rank tells every other, also where there is nothing to copy: collectives
-// that move pieces, and sums of them (reduce-scatter). Slots: a rank that sends chunk i + 2 has delivered chunk i,
-// so it had it from all, who had delivered i - 2 before they sent it.
+// that move pieces, and sums of them (reduce-scatter, and an allreduce of two ranks, which send no more bytes so).
+// Even and odd chunks have flags of their own, so that no chunk is told by the next one's number. As many chunks as
+// half of the slots are on their way, which is what it takes to keep a link busy while the chunk that came last is
+// told, awaited, taken and delivered. Slots: a rank that sends chunk i + ahead has delivered chunk i, so it had it
+// from all, who had delivered i - ahead before they sent it.
 template <class F>
 bool for_each_copied_movement(std::uint64_t chunks, F f) {
   using enum copy_queue;
-  static_assert(layout::copy_slots >= 4, "see above");
-  constexpr copy_queue copying[] = {send_shares, take_shares};
+  constexpr std::uint64_t ahead = layout::copy_slots / 2;
+  constexpr copy_queue copying[] = {send_shares, send_results, take_shares, take_results};
   copy_scheduler<F> s{f};
   s.begin(copying);
   for (std::uint64_t i = 0; s.good && i < chunks; ++i) {
-    if (i >= 2) s.await(send_shares, {copy_mark::summed, i - 2});
-    s.send(send_shares, flag_family::copied_share, i);
-    s.mark(send_shares, {copy_mark::sent, i});
-    s.await(take_shares, {copy_mark::sent, i});
-    s.take(take_shares, flag_family::copied_share, i);
-    s.mark(take_shares, {copy_mark::taken, i});
+    const bool odd = i % 2 != 0;
+    const copy_queue sending = odd ? send_results : send_shares, taking = odd ? take_results : take_shares;
+    const flag_family family = odd ? flag_family::copied_result : flag_family::copied_share;
+    if (i >= ahead) s.await(sending, {copy_mark::summed, i - ahead});
+    s.send(sending, family, i);
+    s.mark(sending, {copy_mark::sent, i});
+    // Of all chunks up to this one: the queues have each its own order.
+    if (i > 0) s.await(taking, {copy_mark::sent, i - 1});
+    s.await(taking, {copy_mark::sent, i});
+    s.take(taking, family, i);
+    s.mark(taking, {copy_mark::taken, i});
     s.await(compute, {copy_mark::taken, i});
     s.put({copied_operation::deliver, compute, i, {}, {}});
     s.mark(compute, {copy_mark::summed, i});

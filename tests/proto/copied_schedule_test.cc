@@ -140,13 +140,15 @@ class model {
   void move(int r, const copied_operation& o) {
     device& mine = ranks_[static_cast<unsigned>(r)];
     const std::uint64_t chunk = o.chunk;
-    if (o.on == copy_queue::send_results && mine.sums <= chunk) wrong_ = "a result is sent before there is one";
+    if (!plan_.one_phase && o.on == copy_queue::send_results && mine.sums <= chunk)
+      wrong_ = "a result is sent before there is one";
     if (o.what == copied_operation::reduce) mine.sums = chunk + 1;
     for (int p = 0; p < plan_.ranks; ++p) {
       if (p == r) continue;
       device& theirs = ranks_[static_cast<unsigned>(p)];
-      const bool result = o.on == copy_queue::send_results || o.on == copy_queue::take_results ||
-                          (o.what == copied_operation::deliver && !plan_.one_phase);
+      const bool result =
+          !plan_.one_phase && (o.on == copy_queue::send_results || o.on == copy_queue::take_results ||
+                               o.what == copied_operation::deliver);
       switch (o.on) {
         case copy_queue::send_shares:
         case copy_queue::send_results:
@@ -182,7 +184,7 @@ std::string first_wrong(model_plan p, std::uint64_t seeds) {
 
 TEST(copied_schedule, nobody_waits_for_ever_and_no_slot_is_written_too_early) {
   for (const int ranks : {2, 3, 4})
-    for (const std::uint64_t chunks : {1u, 2u, 3u, 4u, 5u, 11u})
+    for (const std::uint64_t chunks : {1u, 2u, 3u, 4u, 5u, 11u, 19u})
       for (const bool staged : {false, true})
         for (const bool in_series : {false, true})
           for (const bool one_phase : {false, true})
@@ -192,17 +194,25 @@ TEST(copied_schedule, nobody_waits_for_ever_and_no_slot_is_written_too_early) {
 }
 
 TEST(copied_schedule, a_wait_that_is_left_out_is_missed) {
+  constexpr std::uint64_t slots = layout::copy_slots;
   for (const int mark : {copy_mark::sent, copy_mark::result_sent})
     EXPECT_NE(first_wrong({3, 11, true, true, 0, mark}, 400).find("wait for each other"), std::string::npos)
         << mark;
   for (const int mark : {copy_mark::taken, copy_mark::summed, copy_mark::result_sent, copy_mark::results_taken})
     EXPECT_NE(first_wrong({3, 11, true, false, 0, mark}, 400), "") << mark;
+  EXPECT_NE(first_wrong({2, 11, true, true, 0, copy_mark::sent, slots, true}, 400).find("wait for each other"),
+            std::string::npos);
+  for (const int mark : {copy_mark::taken, copy_mark::summed})
+    EXPECT_NE(first_wrong({2, 11, true, false, 0, mark, slots, true}, 400), "") << mark;
   // Slots are kept apart by the order alone, and for fewer of them it is not enough.
-  for (const bool staged : {false, true})
-    for (const bool one_phase : {false, true})
-      EXPECT_NE(first_wrong({3, 11, staged, false, 0, -1, 3, one_phase}, 400).find("is written over"),
+  for (const bool staged : {false, true}) {
+    EXPECT_NE(first_wrong({3, 11, staged, false, 0, -1, 3}, 400).find("is written over"), std::string::npos)
+        << staged;
+    for (const int ranks : {2, 3})
+      EXPECT_NE(first_wrong({ranks, 19, staged, false, 0, -1, slots - 1, true}, 1000).find("is written over"),
                 std::string::npos)
-          << staged << one_phase;
+          << staged << ranks;
+  }
 }
 
 }  // namespace
