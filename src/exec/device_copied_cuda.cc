@@ -118,11 +118,9 @@ result cuda_device_side::run_copies(const copied_work& w, const call_record& rec
   if (!copying_[0].streams[0] || chunks == 0 || chunks > copy_step::most_chunks)
     return error(xylInternalError, "%llu bytes cannot be moved by copy engines",
                  static_cast<unsigned long long>(w.message.bytes));
-  // Everybody's headers.
-  XYL_TRY(move({move_form::packet, 1, {}}, nullptr, nullptr, record, stream));
-
   const device_scope scope(device_);
   XYL_TRY(scope.status());
+  XYL_TRY(order_.before(stream));
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   XYL_TRY(cuda_result(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing"));
   // A queue that has joined a capture belongs to that until it ends.
@@ -136,6 +134,9 @@ result cuda_device_side::run_copies(const copied_work& w, const call_record& rec
         return cuda_result(cudaEventRecord(queues.marks[o.where.index()], queue), "cudaEventRecord");
       case copied_operation::await_mark:
         return cuda_result(cudaStreamWaitEvent(queue, queues.marks[o.where.index()], 0), "cudaStreamWaitEvent");
+      case copied_operation::meet:
+        // Everybody's headers.
+        return move({move_form::packet, 1, {}}, nullptr, nullptr, record, queue);
       case copied_operation::step: {
         const kernel step = copying_kernels().step;
         copy_arguments arguments;
@@ -158,8 +159,7 @@ result cuda_device_side::run_copies(const copied_work& w, const call_record& rec
     return enqueued.ok();
   };
   (void)(w.how ? for_each_copied_movement(chunks, one) : for_each_copied_operation(chunks, one));
-  XYL_TRY(std::move(enqueued));
-  return order_.after(stream);
+  return enqueued;
 }
 
 result cuda_device_side::all_reduce_by_copies(const void* send, void* recv, std::uint64_t count,

@@ -31,8 +31,8 @@ inline constexpr int copy_queues = 5;
 // A place in a queue that another queue waits for. Those of a chunk are used again some chunks later, when what
 // waits for the earlier ones has long been enqueued.
 struct copy_mark {
-  enum kind : std::uint8_t { begun, ended, sent, taken, summed, result_sent, results_taken };
-  static constexpr int kinds = 7, of_kind = 8;
+  enum kind : std::uint8_t { begun, met, ended, sent, taken, summed, result_sent, results_taken };
+  static constexpr int kinds = 8, of_kind = 8;
   static constexpr int count = kinds * of_kind;
 
   kind what = begun;
@@ -45,6 +45,7 @@ struct copy_mark {
 
 struct copied_operation {
   enum kind : std::uint8_t {
+    meet,  // all ranks
     step,
     copy,  // of the queue's kind
     reduce,
@@ -69,9 +70,10 @@ struct copy_scheduler {
   void put(const op& o) { good = good && f(o); }
   void mark(copy_queue on, copy_mark where) { put({op::mark, on, 0, {}, where}); }
   void await(copy_queue on, copy_mark where) { put({op::await_mark, on, 0, {}, where}); }
-  // To send is to copy and tell, to take is to wait and copy.
-  void send(copy_queue on, flag_family family, std::uint64_t chunk) {
+  // To send is to copy and tell, to take is to wait and copy. The first on a queue is told behind the meeting.
+  void send(copy_queue on, flag_family family, std::uint64_t chunk, bool is_first = false) {
     put({op::copy, on, chunk, {}, {}});
+    if (is_first) await(on, {copy_mark::met});
     put({op::step, on, chunk, {family, static_cast<std::uint32_t>(chunk + 1), true}, {}});
   }
   void take(copy_queue on, flag_family family, std::uint64_t chunk) {
@@ -82,6 +84,8 @@ struct copy_scheduler {
   void begin(const copy_queue (&copying)[N]) {
     mark(copy_queue::compute, {copy_mark::begun});
     for (const copy_queue on : copying) await(on, {copy_mark::begun});
+    put({op::meet, copy_queue::compute, 0, {}, {}});
+    mark(copy_queue::compute, {copy_mark::met});
   }
   template <std::size_t N>
   void end(const copy_queue (&copying)[N]) {
@@ -90,11 +94,12 @@ struct copy_scheduler {
       mark(on, where);
       await(copy_queue::compute, where);
     }
+    put({op::meet, copy_queue::compute, 0, {}, {}});
   }
 };
 
-// Of an allreduce. f(operation) -> bool: false ends it, and is returned. On the compute queue the call's headers
-// have been seen, and what is enqueued there afterwards comes after everything.
+// Of an allreduce. f(operation) -> bool: false ends it, and is returned. What is enqueued on the compute queue
+// afterwards comes after everything.
 template <class F>
 bool for_each_copied_operation(std::uint64_t chunks, F f) {
   using enum copy_queue;
@@ -106,7 +111,7 @@ bool for_each_copied_operation(std::uint64_t chunks, F f) {
     const std::uint64_t last = i - 1;  // the chunk before; where i > 0
     if (i < chunks) {
       if (i >= 2) s.await(send_shares, {copy_mark::result_sent, i - 2});
-      s.send(send_shares, flag_family::copied_share, i);
+      s.send(send_shares, flag_family::copied_share, i, i == 0);
       s.mark(send_shares, {copy_mark::sent, i});
     }
     if (i > 0) {
@@ -153,7 +158,7 @@ bool for_each_copied_movement(std::uint64_t chunks, F f) {
     const copy_queue sending = odd ? send_results : send_shares, taking = odd ? take_results : take_shares;
     const flag_family family = odd ? flag_family::copied_result : flag_family::copied_share;
     if (i >= ahead) s.await(sending, {copy_mark::summed, i - ahead});
-    s.send(sending, family, i);
+    s.send(sending, family, i, i < 2);
     s.mark(sending, {copy_mark::sent, i});
     // Of all chunks up to this one: the queues have each its own order.
     if (i > 0) s.await(taking, {copy_mark::sent, i - 1});

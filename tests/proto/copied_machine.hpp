@@ -145,7 +145,6 @@ class copied_machine {
         if (on == copy_queue::compute) good = other_call(r, c, calls_[i].kind, ++seed) && good;
         continue;
       }
-      if (on == copy_queue::compute) good = meet(r, c, ++seed) && good;
       const std::uint64_t bytes = count_of(i) * element_bytes(calls_[i].kind);
       const bool one_phase = calls_[i].is_one_phase(plan_.ranks);
       const copied_message message =
@@ -177,10 +176,6 @@ class copied_machine {
     for (int p = 0; p < plan_.ranks; ++p) c.workspace[p] = ranks_[unsigned_of(r)]->workspaces[unsigned_of(p)];
   }
 
-  bool meet(int r, const call<machine_capacity>& c, std::uint64_t seed) {
-    Space s(*ranks_[unsigned_of(r)], 0, 1, 0, seed);
-    return barrier(s, c);
-  }
   bool other_call(int r, const call<machine_capacity>& c, int kind, std::uint64_t seed) {
     Space s(*ranks_[unsigned_of(r)], 0, 1, 0, seed);
     bool good = false;
@@ -216,6 +211,8 @@ class copied_machine {
       case copied_operation::await_mark:
         while (mark.load(std::memory_order_acquire) < q.mark) sched_yield();
         return true;
+      case copied_operation::meet:
+        return barrier(s, c);
       case copied_operation::step:
         return run_copy_step(s, c, q.what.how);
       case copied_operation::reduce:
