@@ -18,9 +18,18 @@ constexpr bool has_fused_kernel_for(fused_form form, int ranks, bool quantises) 
       return ranks == 2 || (ranks == 4 && !quantises);
     case fused_form::one_shot_pull:
       return ranks == 2;
+    case fused_form::two_shot_slices:
+      return !quantises;
+    case fused_form::two_shot:
+      return false;  // for residuals that their owners alone have
     default:
       return ranks == 2 || ranks == 4 || ranks == 8;
   }
+}
+
+// Whether it has others, for any number of ranks.
+constexpr bool has_fused_kernel_for_any(fused_form form) {
+  return !pulls(form) && form != fused_form::two_shot_slices;
 }
 
 // The ranks that the kernel of a call is made for, or 0: it takes any number.
