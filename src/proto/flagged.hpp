@@ -90,32 +90,35 @@ inline constexpr std::uint64_t most_steps = (1u << step_number_bits) - 1;
 template <class S, class Call, class R, class From>
 XYL_FN bool one_shot_in_steps(S& s, const Call& c, const R& red, const range mine, From staged) {
   const int ranks = R::ranks ? R::ranks : c.ranks;
-  std::uint64_t number = s.epoch() << step_number_bits;
-  const auto place = [&](int p, const range& step) { return staged(p) + (step.begin - mine.begin) * 16; };
-  const auto send = [&](const range& step) { push_input(s, c, red, step, place(c.rank, step), 1, ranks - 1); };
-  const auto behind = [&](const range& step) {
-    const std::uint64_t end = step.end + c.step_units;
-    return range{step.end, end < mine.end ? end : mine.end};
+  // Units of this block's part, which a workspace has room for: 32 bits are enough.
+  const auto size = static_cast<std::uint32_t>(mine.size());
+  std::uint32_t begin = 0, end = c.step_units, number = 1;
+  const auto units = [&](std::uint32_t from, std::uint32_t to) {
+    return range{mine.begin + from, mine.begin + to};
+  };
+  const auto number_of_step = [&] { return (s.epoch() << step_number_bits) + number; };
+  const auto send = [&](std::uint32_t from, std::uint32_t to) {
+    push_input(s, c, red, units(from, to), staged(c.rank) + from * std::uint64_t{16}, 1, ranks - 1);
   };
   put_headers(s, c);
-  range step = behind({mine.begin, mine.begin});
-  send(step);
-  post_all(s, c, flag_family::one_shot_step, ++number);
+  send(begin, end);
+  post_all(s, c, flag_family::one_shot_step, number_of_step());
   sent(s);
-  bool met = false;
 #pragma unroll 1
   while (true) {
-    const range next = behind(step);
-    if (next.size() != 0) send(next);
-    const bool good =
-        (met || check_headers(s, c)) && await_all(s, c, flag_family::one_shot_step, phase::one_shot, number);
+    const std::uint32_t next = size - end > c.step_units ? end + c.step_units : size;
+    if (next != end) send(end, next);
+    const bool good = (number != 1 || check_headers(s, c)) &&
+                      await_all(s, c, flag_family::one_shot_step, phase::one_shot, number_of_step());
     if (!s.all(good)) return false;
-    if (!met) received(s);
-    met = true;
-    reduce_in_rank_order(s, c, red, step, [&](int p) { return place(p, step); });
-    if (next.size() == 0) return true;
-    post_all(s, c, flag_family::one_shot_step, ++number);
-    step = next;
+    if (number == 1) received(s);
+    reduce_in_rank_order(s, c, red, units(begin, end),
+                         [&](int p) { return staged(p) + begin * std::uint64_t{16}; });
+    if (next == end) return true;
+    ++number;
+    post_all(s, c, flag_family::one_shot_step, number_of_step());
+    begin = end;
+    end = next;
   }
 }
 
