@@ -149,9 +149,10 @@ TEST(schedule, three_ranks) {
 // Four floats are a unit. The last step is short in the first call, and there is one in the last.
 TEST(schedule, one_shots_in_steps) {
   using enum protocol;
-  expect_clean(2, 1, {{one_shot, 17, -1, 2}, {one_shot, 16, -1, 1}, {one_shot, 8, -1, 2}});
+  expect_clean(2, 1, {{one_shot, 17, -1, 2}, {one_shot, 8, -1, 1}, {one_shot, 4, -1, 2}});
   expect_clean(2, 1, {{one_shot, 12, -1, 1}, {packet, 2}, {one_shot, 12, -1, 1}});
   expect_clean(2, 2, {{one_shot, 12, -1, 1}});
+  expect_clean(3, 1, {{one_shot, 8, -1, 1}});
   expect_clean(2, 1, {{one_shot, 12, 1, 1}, {one_shot, 3}});
   expect_clean(2, 1, {{one_shot, 12, -1, 1}, {one_shot, 12, 0, 1}});
 }
