@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/fused.cuh"
 
-template xyl::fused_family xyl::fused_kernels<xyl::fused_form::one_shot, xyl::bfloat16>();
+namespace xyl {
+
+template fused_family fused_kernels<fused_form::one_shot, bfloat16>();
+template fused_family fused_kernels<fused_form::one_shot_pull, bfloat16>();
+
+}  // namespace xyl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Kernels on registered buffers: reductions, instantiated per type by kernels/pull_*.cu, and movements. Peers'
+// Kernels on registered buffers: reductions, instantiated per type by kernels/bulk_*.cu, and movements. Peers'
 // buffers are written by their own earlier launches and, in two-shot form, by this one: they are read and written
 // by ordinary accesses, never through the non-coherent path.
 #pragma once
