@@ -13,7 +13,7 @@ namespace xyl {
 constexpr bool has_fused_kernel_for(fused_form form, int ranks, bool quantises) {
   switch (form) {
     case fused_form::two_shot_packet:
-      return ranks == 4 || ranks == 8;
+      return ranks == 2 || ranks == 4 || ranks == 8;
     case fused_form::one_shot:
       return ranks == 2 || (ranks == 4 && !quantises);
     case fused_form::one_shot_pull:

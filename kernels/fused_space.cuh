@@ -88,6 +88,44 @@ class fused_space : public cuda_space<Capacity> {
     return true;
   }
 
+  static constexpr unsigned lanes_of_group = 32;
+
+  template <class Op>
+  __device__ __forceinline__ bool over_group(bool good, std::uint32_t leaf, std::uint32_t& out) {
+    out = over_warp<Op>(leaf);
+    return __all_sync(~0u, good) != 0;
+  }
+
+  // A warp for each row, as far as there are warps.
+  template <class Op, int N>
+  __device__ __forceinline__ bool combine_told(const line* const (&of_row)[N], unsigned groups, bool good,
+                                               std::uint32_t (&out)[N]) {
+    std::uint32_t* const shared = state_.group[turn_++ % 2];
+#pragma unroll 1
+    for (unsigned i = threadIdx.x / 32; i < N; i += blockDim.x / 32) {
+      const line* mine = nullptr;
+#pragma unroll
+      for (unsigned n = 0; n < N; ++n)
+        if (n == i) mine = of_row[n];
+      if (mine == nullptr) continue;
+      std::uint64_t data[4] = {};
+      const int count = static_cast<int>(groups) - static_cast<int>(in_warp() * 4);
+      // What is no group's is not looked at, but read: the workspace goes on behind it.
+      if (good)
+        good = base::template get_first<4>(mine + in_warp() * 4, count, packet_epoch(epoch()), data,
+                                           waiting{given_.what.rank, phase::team, 1});
+      std::uint32_t value[4];
+#pragma unroll
+      for (unsigned k = 0; k < 4; ++k) value[k] = static_cast<std::uint32_t>(data[k]);
+      const std::uint32_t whole = over_groups<Op>(value);
+      if (in_warp() == 0) shared[i] = whole;
+    }
+    if (!base::all(good)) return false;
+#pragma unroll
+    for (int n = 0; n < N; ++n) out[n] = shared[n];
+    return true;
+  }
+
   template <int J>
   __device__ __forceinline__ void neighbours_largest(unsigned width, std::uint32_t (&leaf)[J]) {
     for (unsigned distance = 1; distance < width; distance *= 2)

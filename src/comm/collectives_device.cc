@@ -106,7 +106,8 @@ result communicator::collect_by_copies(const request& r, std::uint64_t bytes, co
   const bool reduces = r.what == collective::all_reduce, scatters = r.what == collective::reduce_scatter;
   movement how = movement_of(r, bytes);
   if (scatters) how.input_stride = bytes;
-  const copied_message whole = reduces ? copied_message::cut(bytes, map) : copied_message::cut_piece(bytes, map);
+  const copied_message whole =
+      reduces ? copied_message::cut_sum(bytes, map) : copied_message::cut_piece(bytes, map);
   const std::uint64_t most = copy_step::most_chunks * whole.chunk_bytes;
   for (std::uint64_t done = 0; done < bytes; done += most) {
     how.bytes = std::min(most, bytes - done);

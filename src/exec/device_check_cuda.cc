@@ -350,7 +350,7 @@ class cuda_kernel_check final : public kernel_check {
     static constexpr const char* names[] = {"fused packet", "fused twoshotpacket", "fused oneshot", "fused twoshot",
                                             "fused one-shot pull"};
     const bool is_pulled = xyl::pulls(form);
-    if ((uses_shares(form) && ranks_ == 1) || (is_pulled && ranks_ != 2)) return {};
+    if ((takes_two_shots(form) && ranks_ == 1) || (is_pulled && ranks_ != 2)) return {};
     // As in pulls(): scratch memory stands for registered inputs.
     if (is_pulled && !has_scratch()) return {};
     const std::byte* input_of[device_capacity] = {};

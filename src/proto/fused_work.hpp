@@ -46,8 +46,9 @@ inline constexpr std::size_t device_fused_forms = 5;
 // What the forms have in common: pieces travel as packets; each rank finishes a share of the rows.
 XYL_FN constexpr bool uses_packets(fused_form f) { return f <= fused_form::two_shot_packet; }
 XYL_FN constexpr bool uses_shares(fused_form f) {
-  return f == fused_form::two_shot_packet || f == fused_form::two_shot || f == fused_form::two_shot_pull;
+  return f == fused_form::two_shot || f == fused_form::two_shot_pull;
 }
+XYL_FN constexpr bool takes_two_shots(fused_form f) { return uses_shares(f) || f == fused_form::two_shot_packet; }
 XYL_FN constexpr bool pulls(fused_form f) { return f >= fused_form::one_shot_pull; }
 
 // What an owner sends in the two-shot forms of bulk data. The peers work out the rest, which costs them less than

@@ -6,6 +6,8 @@
 //
 //   row_combine<Op>(work, team, row, set, good, leaf, out)   see below
 //   neighbours_largest(width, leaf)                          see below
+//   lanes_of_group, over_group<Op>(good, leaf, out),
+//   combine_told<Op>(of_row, groups, good, out)              see below
 //   row_scratch()   (other spaces with several lanes) room for a word per piece of a row, shared by the block's
 //                   lanes
 //
@@ -114,6 +116,51 @@ XYL_FN bool row_combine(S& s, const Call& c, const fused_work& w, const row_team
     else
       good = combine_by_lines<Op>(s, c, t, row, set, pieces, scratch, out);
     return s.all(good);  // and the scratch is free
+  }
+}
+
+// The lanes that see to a group of 32 pieces together: a warp, or else one.
+template <class S>
+XYL_FN constexpr unsigned lanes_of_group() {
+  if constexpr (requires { S::lanes_of_group; })
+    return S::lanes_of_group;
+  else
+    return 1;
+}
+
+// out: the tree over a group's pieces, of which this lane brings those that it holds (0 where it has none). False
+// if any of the group's lanes is not good.
+template <class Op, int N, class S>
+XYL_FN bool over_group(S& s, bool good, const std::uint32_t (&leaf)[N], std::uint32_t& out) {
+  if constexpr (lanes_of_group<S>() != 1) {
+    static_assert(N * lanes_of_group<S>() == 32);
+    return s.template over_group<Op>(good, leaf[0], out);
+  } else {
+    if (good) out = halving<Op>(leaf, N);
+    return good;
+  }
+}
+
+// out[i]: the rest of the tree over row i, each of whose groups somebody has told in a line from of_row[i] on (null:
+// no row). All lanes of the block come here; false if any lane's `good` is, or if a line did not come.
+template <class Op, int N, class S, class Call>
+XYL_FN bool combine_told(S& s, const Call& c, const line* const (&of_row)[N], unsigned groups, bool good,
+                         std::uint32_t (&out)[N]) {
+  if constexpr (requires { s.template combine_told<Op>(of_row, groups, good, out); }) {
+    return s.template combine_told<Op>(of_row, groups, good, out);
+  } else {
+    for (int i = 0; i < N; ++i) {
+      if (of_row[i] == nullptr) continue;
+      std::uint32_t told[layout::team_groups] = {};
+      for (unsigned g = 0; g < groups && good; ++g) {
+        const line* const from[1] = {of_row[i] + g};
+        std::uint64_t value[1] = {};
+        good = s.template get_all<1>(from, packet_epoch(s.epoch()), value, waiting{c.rank, phase::team});
+        told[g] = static_cast<std::uint32_t>(value[0]);
+      }
+      out[i] = halving<Op>(told, groups);
+    }
+    return s.all(good);
   }
 }
 
