@@ -28,7 +28,8 @@ struct kernel {
   }
 };
 
-// One protocol for one type. `fixed` are the sums for 2, 4 and 8 ranks, null where they do not exist.
+// One protocol for one type. `fixed` are the sums for 2, 4 and 8 ranks; null where they do not exist, as all are
+// where types that share kernels have no such way.
 struct kernel_family {
   kernel any;
   std::array<kernel, 3> fixed;
@@ -46,7 +47,7 @@ template <class T>
 packet_families packet_kernels();
 
 template <class T>
-kernel_family wide_packet_kernels();
+kernel_family wide_packet_kernels();  // for types that have all ways
 
 struct flagged_families {
   kernel_family one_shot, two_shot, ring;
@@ -54,7 +55,7 @@ struct flagged_families {
 template <class T>
 flagged_families flagged_kernels();
 
-// function is null for a type that does not exist.
+// function is null for a type that does not exist, or that has no such way.
 kernel choose_kernel(algorithm how, xylDataType_t type, xylRedOp_t operation, int ranks);
 
 // Every kernel once.
