@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "kernels/fused_limits.hpp"
+
 namespace xyl {
 namespace {
 
@@ -14,7 +16,8 @@ struct type_entry {
 // In the two-shot form of bulk data owners need what quantises, and have little to do else.
 template <fused_form Form, class T>
 fused_family family_of() {
-  fused_family family = fused_kernels<Form, T>();
+  fused_family family;
+  if constexpr (has_fused_kernels(Form, sizeof(T))) family = fused_kernels<Form, T>();
   if constexpr (Form != fused_form::two_shot && !std::is_same_v<T, float>)
     family.plain = plain_fused_kernels<Form, T>();
   return family;
