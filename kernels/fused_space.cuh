@@ -22,6 +22,7 @@ struct fused_state {
   std::uint64_t meeting[2];  // in a cluster: counts what is told
   alignas(16) std::uint64_t told[2][layout::team_groups];
   alignas(16) std::uint32_t group[2][layout::team_groups];
+  std::uint32_t row[2][8];
 };
 
 // Flagged: nothing asks for the epoch before the lanes have met in join(). It is read where it is needed, from
@@ -100,7 +101,8 @@ class fused_space : public cuda_space<Capacity> {
   template <class Op, int N>
   __device__ __forceinline__ bool combine_told(const line* const (&of_row)[N], unsigned groups, bool good,
                                                std::uint32_t (&out)[N]) {
-    std::uint32_t* const shared = state_.group[turn_++ % 2];
+    static_assert(N <= 8);
+    std::uint32_t* const shared = state_.row[turn_of_rows_++ % 2];
 #pragma unroll 1
     for (unsigned i = threadIdx.x / 32; i < N; i += blockDim.x / 32) {
       const line* mine = nullptr;
@@ -238,7 +240,7 @@ class fused_space : public cuda_space<Capacity> {
 
   const fused_arguments<Capacity>& given_;
   fused_state& state_;
-  unsigned turn_ = 0;
+  unsigned turn_ = 0, turn_of_rows_ = 0;
   bool cluster_has_begun_ = false;
 };
 

@@ -4,8 +4,7 @@
 // each rank: whole groups of 32 pieces, so that every rank sums as much as any other, however few the rows are. A
 // slice's owner adds the residual and sends on, as packets, what the row is then; and for each group the sum of its
 // squares, which is what the others lack to norm the row by themselves: nobody waits for a whole row before the
-// second trip, and no blocks need to meet. Packets can be awaited by any block, so all warps share in the sums, and
-// all teams in the rows.
+// second trip, and no blocks need to meet.
 //
 //   lines of (slot, source)    [source's part of this rank's slices][its own slices of all rows, summed]
 //   of (slot, this rank)       [squares of all rows' groups, from all owners][its own slices, from itself]
@@ -27,39 +26,37 @@ struct slices {
   XYL_FN constexpr slices(unsigned pieces_of_row, int ranks)
       : pieces(pieces_of_row),
         groups((all_groups() + static_cast<unsigned>(ranks) - 1) / static_cast<unsigned>(ranks)),
-        stride(smaller(groups * 32, whole_lines(pieces))) {
+        stride(whole_lines(pieces) < groups * 32 ? whole_lines(pieces) : groups * 32) {
     if (stride < whole_lines(all_groups())) stride = whole_lines(all_groups());
   }
 
   XYL_FN constexpr unsigned all_groups() const { return (pieces + 31) / 32; }
-  XYL_FN constexpr unsigned begin(int p) const { return smaller(static_cast<unsigned>(p) * groups, all_groups()); }
-  XYL_FN constexpr unsigned groups_of(int p) const { return begin(p + 1) - begin(p); }
+  // The first piece of rank p's slice; those past the row's end are none.
+  XYL_FN constexpr unsigned begin(int p) const { return static_cast<unsigned>(p) * groups * 32; }
   XYL_FN constexpr int owner(unsigned piece) const { return static_cast<int>(piece / (groups * 32)); }
-  // Of a piece of a row, in its owner's slice.
-  XYL_FN constexpr std::uint64_t scattered(unsigned row, unsigned piece) const {
-    return std::uint64_t{row} * stride + piece % (groups * 32);
+
+  // Lines of (slot, source): piece x of a slice's row as it comes, and summed; the squares of a group of the row.
+  XYL_FN constexpr std::uint64_t scattered(unsigned row, unsigned x) const {
+    return std::uint64_t{row} * stride + x;
   }
-  XYL_FN constexpr std::uint64_t summed(unsigned rows, unsigned row, unsigned piece) const {
-    return scattered(rows + row, piece);
+  XYL_FN constexpr std::uint64_t summed(unsigned rows, unsigned row, unsigned x) const {
+    return scattered(rows + row, x);
   }
-  XYL_FN constexpr std::uint64_t squares(unsigned row, unsigned group) const {
-    return std::uint64_t{row} * stride + group;
-  }
-  // Of each (slot, source).
+  XYL_FN constexpr std::uint64_t squares(unsigned row, unsigned group) const { return scattered(row, group); }
   XYL_FN constexpr std::uint64_t lines_of_row() const { return 2 * std::uint64_t{stride}; }
 
  private:
-  static XYL_FN constexpr unsigned smaller(unsigned a, unsigned b) { return a < b ? a : b; }
   static XYL_FN constexpr unsigned whole_lines(unsigned n) { return (n + 7) / 8 * 8; }
 };
 
 template <class F, class S, class Call>
 class launch {
   static constexpr int E = F::per_word, J = pieces_of_lane<S, E>();
-  // Rows whose lines a lane has under way together, in either direction.
-  static constexpr int batch = J > 1 ? 1 : F::quantises ? 2 : 4;
+  // Rows whose lines a lane has under way together. More is more code for every call, and code has to be fetched.
+  static constexpr int batch = J > 1 || F::quantises ? 1 : 2;
   static constexpr unsigned worker_lanes = lanes_of_group<S>();
   static constexpr int worker_pieces = 32 / static_cast<int>(worker_lanes);
+  static constexpr bool keeps_first = worker_pieces == 1;
   // Eight peers' lines at once leave no registers for the quantiser.
   static constexpr bool sums_in_batches = F::quantises && F::ranks > packet_batch;
 
@@ -76,100 +73,115 @@ class launch {
     // What does not depend on peers is loaded before the epoch is known: the trips to memory overlap.
     row_inputs<F, 1, J> in;
     in.load(s_, w_, team_, w_.first, false);
+    own first{};
+    if (keeps_first && worker() < units()) first = own_at(worker(), 0);
     put_headers(s_, c_);
-    scatter();
+    for (unsigned n = worker(); n < units(); n += workers())
+#pragma unroll
+      for (int i = 0; i < worker_pieces; ++i) scatter(n, i);
     sent(s_);
     bool good = join(s_);
     good = good && check_headers(s_, c_);
-    good = sum(good);
+    for (unsigned n = worker(); n < units(); n += workers()) good = sum(n, n == worker() ? first : own{}, good);
     return gather(in, good);
   }
 
  private:
+  // What this rank adds to a piece.
+  struct own {
+    std::uint64_t word;
+    piece<1> residual;
+  };
+
+  // A unit is the same group of the same row in all slices: what a warp sends to all peers, and then sums of what
+  // theirs of the same number have sent. Neighbouring ones are different blocks', so that each has heard of its
+  // peers' by then.
+  XYL_FN unsigned units() const { return w_.rows * cut_.groups; }
+  XYL_FN unsigned worker() const { return s_.lane() / worker_lanes * s_.blocks() + s_.block(); }
+  XYL_FN unsigned workers() const { return s_.lanes() / worker_lanes * s_.blocks(); }
+  XYL_FN unsigned row_of(unsigned n) const { return n / cut_.groups; }
+  // In the slice, the i-th of this lane.
+  XYL_FN unsigned piece_of(unsigned n, int i) const {
+    return n % cut_.groups * 32 + static_cast<unsigned>(i) * worker_lanes + s_.lane() % worker_lanes;
+  }
+
   XYL_FN line* line_at(int rank, int source, std::uint64_t number) const {
     return at<line>(c_, rank, c_.map.packet_offset(c_.map.slot(s_.epoch()), static_cast<unsigned>(source), number));
   }
-  XYL_FN std::uint64_t own_word(unsigned row, unsigned piece) {
-    return addend<F, 1>(s_, w_, w_.first + row, piece).word[0];
+  XYL_FN int rank_after(int k) const { return c_.rank + k < ranks_ ? c_.rank + k : c_.rank + k - ranks_; }
+
+  XYL_FN own own_at(unsigned n, int i) {
+    const unsigned v = cut_.begin(c_.rank) + piece_of(n, i);
+    const std::uint64_t token = w_.first + row_of(n);
+    own o{};
+    if (v >= cut_.pieces) return o;
+    o.word = addend<F, 1>(s_, w_, token, v).word[0];
+    if (w_.residual)
+      o.residual = load_piece<1>(s_, w_.residual + (token * w_.hidden + std::uint64_t{v} * E) * F::element_bytes);
+    return o;
   }
 
-  // f(n, row) for the rows of this team's next batch, `first` and on.
-  template <class Each>
-  XYL_FN void for_each_row(unsigned first, Each f) const {
+  XYL_FN void scatter(unsigned n, int i) {
+    const unsigned x = piece_of(n, i);
+    const std::uint64_t token = w_.first + row_of(n), to = cut_.scattered(row_of(n), x);
+    constexpr int together = F::ranks > 1 ? F::ranks - 1 : 1;
+    for (int base = 1; base < ranks_; base += together) {
+      std::uint64_t word[together];
 #pragma unroll
-    for (int n = 0; n < batch; ++n) {
-      const unsigned row = first + static_cast<unsigned>(n) * team_.teams;
-      if (row < w_.rows) f(n, row);
-    }
-  }
-
-  // Each piece to the owner of its slice. Its own this rank loads when it sums them.
-  XYL_FN void scatter() {
-    for (unsigned first = team_.index; first < w_.rows; first += team_.teams * batch)
-      for_each_piece<J>(s_, team_, [&](int, unsigned v) {
-        const int p = cut_.owner(v);
-        if (p == c_.rank) return;
-        std::uint64_t word[batch];
-        for_each_row(first, [&](int n, unsigned row) { word[n] = own_word(row, v); });
-        for_each_row(first, [&](int n, unsigned row) {
-          s_.put(line_at(p, c_.rank, cut_.scattered(row, v)), word[n], packet_epoch(s_.epoch()));
-        });
-      });
-  }
-
-  // This rank's slices. The lanes that see to a group come here together.
-  XYL_FN bool sum(bool good) {
-    const unsigned lane = s_.block() * s_.lanes() + s_.lane(), workers = s_.blocks() * s_.lanes() / worker_lanes;
-    const unsigned groups = cut_.groups_of(c_.rank), begin = cut_.begin(c_.rank);
-    for (unsigned n = lane / worker_lanes; n < w_.rows * groups; n += workers) {
-      const unsigned row = n / groups, group = begin + n % groups;
-      std::uint32_t leaf[worker_pieces] = {};
-#pragma unroll
-      for (int i = 0; i < worker_pieces; ++i) {
-        const unsigned v = group * 32 + static_cast<unsigned>(i) * worker_lanes + lane % worker_lanes;
-        if (v < cut_.pieces) good = sum_piece(row, v, good, leaf[i]);
+      for (int k = 0; k < together; ++k) {
+        const unsigned v = cut_.begin(rank_after(base + k)) + x;
+        word[k] = v < cut_.pieces ? addend<F, 1>(s_, w_, token, v).word[0] : 0;
       }
-      if (w_.pattern == fused_pattern::all_reduce) continue;
-      // Where a lane has failed its group's squares are not told, and the peers end by the poison.
-      std::uint32_t squares = 0;
-      if (!over_group<add_squares>(s_, good, leaf, squares)) continue;
-      for (unsigned p = lane % worker_lanes; p < static_cast<unsigned>(ranks_); p += worker_lanes)
-        s_.put(line_at(static_cast<int>(p), static_cast<int>(p), cut_.squares(row, group)), squares,
-               packet_epoch(s_.epoch()));
+#pragma unroll
+      for (int k = 0; k < together; ++k) {
+        const int p = rank_after(base + k);
+        if (cut_.begin(p) + x < cut_.pieces) s_.put(line_at(p, c_.rank, to), word[k], packet_epoch(s_.epoch()));
+      }
     }
+  }
+
+  // This rank's slice of a unit. The lanes of a group come here together.
+  XYL_FN bool sum(unsigned n, const own& first, bool good) {
+    std::uint32_t leaf[worker_pieces] = {};
+#pragma unroll
+    for (int i = 0; i < worker_pieces; ++i)
+      if (cut_.begin(c_.rank) + piece_of(n, i) < cut_.pieces)
+        good = sum_piece(row_of(n), piece_of(n, i), keeps_first && n == worker() ? first : own_at(n, i), good,
+                         leaf[i]);
+    // Whoever has data has heard of all peers' blocks of this number.
+    if (good) received(s_);
+    if (w_.pattern == fused_pattern::all_reduce) return good;
+    // Where a lane has failed its group's squares are not told, and the peers end by the poison.
+    const unsigned group = static_cast<unsigned>(c_.rank) * cut_.groups + n % cut_.groups;
+    std::uint32_t squares = 0;
+    if (!over_group<add_squares>(s_, good, leaf, squares) || group >= cut_.all_groups()) return good;
+    for (int p = static_cast<int>(s_.lane() % worker_lanes); p < ranks_; p += static_cast<int>(worker_lanes))
+      s_.put(line_at(p, p, cut_.squares(row_of(n), group)), squares, packet_epoch(s_.epoch()));
     return good;
   }
 
-  XYL_FN bool sum_piece(unsigned row, unsigned v, bool good, std::uint32_t& squares) {
-    const std::uint64_t own = own_word(row, v);
-    piece<1> before{};
-    if (w_.residual)
-      before =
-          load_piece<1>(s_, w_.residual + ((w_.first + row) * w_.hidden + std::uint64_t{v} * E) * F::element_bytes);
-    float x[E];
-    const std::uint64_t number = cut_.scattered(row, v);
+  XYL_FN bool sum_piece(unsigned row, unsigned x, const own& mine, bool good, std::uint32_t& squares) {
+    float value[E];
+    const std::uint64_t number = cut_.scattered(row, x);
     if constexpr (sums_in_batches) {
       for (int p = 0; p < F::ranks && good; p += packet_batch)
-        good = reduce_packets<packet_batch, false>(s_, c_, F{}, p, ranks_, true, number, own, x);
+        good = reduce_packets<packet_batch, false>(s_, c_, F{}, p, ranks_, true, number, mine.word, value);
     } else {
-      good = reduce_unit(s_, c_, F{}, false, good, true, number, own, x);
+      good = reduce_unit(s_, c_, F{}, false, good, true, number, mine.word, value);
     }
     if (!good) return false;
     if (w_.residual) {
       float r[E];
-      decode_piece<typename F::codec>(before, r);
+      decode_piece<typename F::codec>(mine.residual, r);
 #pragma unroll
-      for (int k = 0; k < E; ++k) x[k] = x[k] + r[k];
+      for (int k = 0; k < E; ++k) value[k] = value[k] + r[k];
     }
-    const piece<1> sum = round_piece<typename F::codec, 1>(x);
-    const std::uint64_t to = cut_.summed(w_.rows, row, v);
+    const piece<1> sum = round_piece<typename F::codec, 1>(value);
     // The peers' first, this rank's last.
 #pragma unroll
-    for (int k = 1; k <= ranks_; ++k) {
-      const int p = c_.rank + k < ranks_ ? c_.rank + k : c_.rank + k - ranks_;
-      s_.put(line_at(p, c_.rank, to), sum.word[0], packet_epoch(s_.epoch()));
-    }
-    squares = float_bits(sum_of_squares(x));
+    for (int k = 1; k <= ranks_; ++k)
+      s_.put(line_at(rank_after(k), c_.rank, cut_.summed(w_.rows, row, x)), sum.word[0], packet_epoch(s_.epoch()));
+    squares = float_bits(sum_of_squares(value));
     return true;
   }
 
@@ -178,29 +190,34 @@ class launch {
     row_epilogue<S, Call, F, 1, J> epilogue(s_, c_, w_, team_, F{});
     bool agreed = false;
     for (unsigned first = team_.index; first < w_.rows; first += team_.teams * batch) {
+      const auto for_each_row = [&](auto f) {
+#pragma unroll
+        for (int n = 0; n < batch; ++n) {
+          const unsigned row = first + static_cast<unsigned>(n) * team_.teams;
+          if (row < w_.rows) f(n, row);
+        }
+      };
       std::uint64_t word[J][batch];
       for_each_piece<J>(s_, team_, [&](int j, unsigned v) {
         const int p = cut_.owner(v);
         const line* lines[batch] = {};
-        for_each_row(first,
-                     [&](int n, unsigned row) { lines[n] = line_at(c_.rank, p, cut_.summed(w_.rows, row, v)); });
+        for_each_row([&](int n, unsigned row) {
+          lines[n] = line_at(c_.rank, p, cut_.summed(w_.rows, row, v - cut_.begin(p)));
+        });
         if (good)
           good = s_.template get_all<batch>(lines, packet_epoch(s_.epoch()), word[j], waiting{p, phase::gather});
       });
       std::uint32_t squares[batch] = {};
       if (w_.pattern != fused_pattern::all_reduce) {
         const line* of_row[batch] = {};
-        for_each_row(first,
-                     [&](int n, unsigned row) { of_row[n] = line_at(c_.rank, c_.rank, cut_.squares(row, 0)); });
+        for_each_row([&](int n, unsigned row) { of_row[n] = line_at(c_.rank, c_.rank, cut_.squares(row, 0)); });
         good = combine_told<add_squares>(s_, c_, of_row, cut_.all_groups(), good, squares);
       } else if (!agreed) {
         good = s_.all(good);
       }
       agreed = true;
       if (!good) return false;
-      // Nothing of this launch is waited for after the last rows.
-      if (first + team_.teams * batch >= w_.rows) received(s_);
-      for_each_row(first, [&](int n, unsigned row) {
+      for_each_row([&](int n, unsigned row) {
         float x[J][E];
         for_each_piece<J>(s_, team_,
                           [&](int j, unsigned) { decode_piece<typename F::codec>(piece<1>{{word[j][n]}}, x[j]); });
