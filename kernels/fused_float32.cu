@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/fused.cuh"
+#include "kernels/fused_rows.cuh"
 
 namespace xyl {
 
 template fused_family fused_kernels<fused_form::packet, float>();
 template fused_family fused_kernels<fused_form::one_shot, float>();
 template fused_family fused_kernels<fused_form::two_shot, float>();
+template kernel rows_kernel_of<float, false>();
+template kernel rows_kernel_of<float, true>();
 
 }  // namespace xyl
