@@ -22,7 +22,6 @@ struct fused_state {
   std::uint64_t meeting[2];  // in a cluster: counts what is told
   alignas(16) std::uint64_t told[2][layout::team_groups];
   alignas(16) std::uint32_t group[2][layout::team_groups];
-  std::uint32_t row[2][8];
 };
 
 // Flagged: nothing asks for the epoch before the lanes have met in join(). It is read where it is needed, from
@@ -97,35 +96,40 @@ class fused_space : public cuda_space<Capacity> {
     return __all_sync(~0u, good) != 0;
   }
 
-  // A warp for each row, as far as there are warps.
+  // Every warp looks at all groups, beside its own pieces: one trip to memory, and nothing to hand around.
   template <class Op, int N>
-  __device__ __forceinline__ bool combine_told(const line* const (&of_row)[N], unsigned groups, bool good,
-                                               std::uint32_t (&out)[N]) {
-    static_assert(N <= 8);
-    std::uint32_t* const shared = state_.row[turn_of_rows_++ % 2];
-#pragma unroll 1
-    for (unsigned i = threadIdx.x / 32; i < N; i += blockDim.x / 32) {
-      const line* mine = nullptr;
+  __device__ __forceinline__ bool get_told(bool has_data, const line* const (&lines)[N],
+                                           const line* const (&of_row)[N], unsigned groups, bool good,
+                                           std::uint64_t (&word)[N], std::uint32_t (&out)[N], waiting w) {
+    constexpr int all = N + 4 * N;
+    std::uint64_t data[all] = {};
+    const auto row_of = [](int i) { return i < N ? i : (i - N) / 4; };
+    // What is no group's is not looked at, but read: the workspace goes on behind it. What is no row's is the first
+    // row's once more.
+    const auto line_of = [&](int i) {
+      const line *mine = lines[0], *told = of_row[0];
 #pragma unroll
-      for (unsigned n = 0; n < N; ++n)
-        if (n == i) mine = of_row[n];
-      if (mine == nullptr) continue;
-      std::uint64_t data[4] = {};
-      const int count = static_cast<int>(groups) - static_cast<int>(in_warp() * 4);
-      // What is no group's is not looked at, but read: the workspace goes on behind it.
-      if (good)
-        good = base::template get_first<4>(mine + in_warp() * 4, count, packet_epoch(epoch()), data,
-                                           waiting{given_.what.rank, phase::team, 1});
+      for (int n = 1; n < N; ++n)
+        if (row_of(i) == n && of_row[n] != nullptr) mine = lines[n], told = of_row[n];
+      return i < N ? mine : told + in_warp() * 4 + (i - N) % 4;
+    };
+    const auto is_wanted = [&](int i) {
+      bool has_row = true;
+#pragma unroll
+      for (int n = 1; n < N; ++n)
+        if (row_of(i) == n) has_row = of_row[n] != nullptr;
+      return has_row && (i < N ? has_data : in_warp() * 4 + static_cast<unsigned>((i - N) % 4) < groups);
+    };
+    if (good) good = base::template poll_lines<all>(line_of, is_wanted, packet_epoch(epoch()), data, w);
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      word[n] = data[n];
       std::uint32_t value[4];
 #pragma unroll
-      for (unsigned k = 0; k < 4; ++k) value[k] = static_cast<std::uint32_t>(data[k]);
-      const std::uint32_t whole = over_groups<Op>(value);
-      if (in_warp() == 0) shared[i] = whole;
+      for (int k = 0; k < 4; ++k) value[k] = static_cast<std::uint32_t>(data[N + 4 * n + k]);
+      out[n] = over_groups<Op>(value);
     }
-    if (!base::all(good)) return false;
-#pragma unroll
-    for (int n = 0; n < N; ++n) out[n] = shared[n];
-    return true;
+    return base::all(good);
   }
 
   template <int J>
@@ -240,7 +244,7 @@ class fused_space : public cuda_space<Capacity> {
 
   const fused_arguments<Capacity>& given_;
   fused_state& state_;
-  unsigned turn_ = 0, turn_of_rows_ = 0;
+  unsigned turn_ = 0;
   bool cluster_has_begun_ = false;
 };
 

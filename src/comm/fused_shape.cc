@@ -27,12 +27,6 @@ std::uint64_t rows_held(fused_form form, unsigned element_bytes, const layout& m
   return map.bulk_stride / (form == fused_form::two_shot ? row + w.wire_row_bytes(element_bytes) : row);
 }
 
-// Whether a team's parts have values to tell each other. In two shots of packets the squares come from elsewhere.
-bool meets(fused_form form, const fused_work& w) {
-  if (form == fused_form::two_shot_packet) return w.pattern == fused_pattern::fp8_per_token;
-  return w.pattern != fused_pattern::all_reduce;
-}
-
 }  // namespace
 
 fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, const fused_limits& limits,
@@ -49,7 +43,7 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   const unsigned held = most_lanes * static_cast<unsigned>(fused_pieces_of_lane(form));
   // Clusters do not fill a device; rows of one block each do without.
   const unsigned all_blocks = limits.blocks[static_cast<int>(form)];
-  const bool clusters = meets(form, w) && limits.has_clusters();
+  const bool clusters = teams_meet(form, w) && limits.has_clusters();
   const unsigned of_teams = clusters ? limits.clustered[static_cast<int>(form)] : all_blocks;
   const unsigned least = (pieces + held - 1) / held;
   if (least > most_blocks_of_row || least > (least > 1 ? of_teams : all_blocks)) return shape;
@@ -64,7 +58,7 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   const unsigned most_blocks = w.is_clustered ? of_teams : all_blocks;
 
   shape.rows = std::min<std::uint64_t>(rows_held(form, element_bytes, map, w), 1u << 20);
-  if (w.split > 1 && meets(form, w) && !w.is_clustered) {
+  if (w.split > 1 && teams_meet(form, w) && !w.is_clustered) {
     // A launch has so many team lines; in the second shot all shares' rows use them.
     const unsigned rows = layout::team_rows / (uses_shares(form) ? static_cast<unsigned>(ranks) : 1);
     shape.rows = std::min<std::uint64_t>(shape.rows, rows);

@@ -86,7 +86,7 @@ result check_room(const layout& map, move_form how, std::uint64_t bytes) {
 }
 
 result check_room(const layout& map, fused_form how, unsigned element_bytes, const fused_work& w) {
-  if (w.split > 1 && w.pattern != fused_pattern::all_reduce && !w.is_clustered) {
+  if (w.split > 1 && teams_meet(how, w) && !w.is_clustered) {
     const std::uint64_t lines = std::uint64_t{w.rows} * (uses_shares(how) ? map.ranks : 1);
     XYL_TRY(compare("fused rows whose blocks meet", lines, layout::team_rows, rows));
   }

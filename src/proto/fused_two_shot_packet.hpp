@@ -188,6 +188,8 @@ class launch {
   // All rows, from the slices' owners. Nothing is stored before the lanes of a block have agreed.
   XYL_FN bool gather(row_inputs<F, 1, J>& in, bool good) {
     row_epilogue<S, Call, F, 1, J> epilogue(s_, c_, w_, team_, F{});
+    // Who is waited for: what this rank itself has summed comes last of all.
+    const int owner = cut_.owner(piece_or_other(s_, team_, 0)), sender = owner == c_.rank ? rank_after(1) : owner;
     bool agreed = false;
     for (unsigned first = team_.index; first < w_.rows; first += team_.teams * batch) {
       const auto for_each_row = [&](auto f) {
@@ -197,24 +199,21 @@ class launch {
           if (row < w_.rows) f(n, row);
         }
       };
-      std::uint64_t word[J][batch];
-      for_each_piece<J>(s_, team_, [&](int j, unsigned v) {
+      const line* of_row[batch] = {};
+      for_each_row([&](int n, unsigned row) { of_row[n] = line_at(c_.rank, c_.rank, cut_.squares(row, 0)); });
+      const auto line_of = [&](int j, int n) -> const line* {
+        const unsigned v = team_.begin + static_cast<unsigned>(j) * s_.lanes() + s_.lane();
+        if (v >= team_.end) return nullptr;
         const int p = cut_.owner(v);
-        const line* lines[batch] = {};
-        for_each_row([&](int n, unsigned row) {
-          lines[n] = line_at(c_.rank, p, cut_.summed(w_.rows, row, v - cut_.begin(p)));
-        });
-        if (good)
-          good = s_.template get_all<batch>(lines, packet_epoch(s_.epoch()), word[j], waiting{p, phase::gather});
-      });
+        return line_at(c_.rank, p,
+                       cut_.summed(w_.rows, first + static_cast<unsigned>(n) * team_.teams, v - cut_.begin(p)));
+      };
+      // A sum alone has no squares.
+      const unsigned groups = w_.pattern == fused_pattern::all_reduce ? 0 : cut_.all_groups();
+      std::uint64_t word[J][batch] = {};
       std::uint32_t squares[batch] = {};
-      if (w_.pattern != fused_pattern::all_reduce) {
-        const line* of_row[batch] = {};
-        for_each_row([&](int n, unsigned row) { of_row[n] = line_at(c_.rank, c_.rank, cut_.squares(row, 0)); });
-        good = combine_told<add_squares>(s_, c_, of_row, cut_.all_groups(), good, squares);
-      } else if (!agreed) {
-        good = s_.all(good);
-      }
+      good = get_told<add_squares, J>(s_, c_, line_of, of_row, groups, good, word, squares,
+                                      waiting{sender, phase::gather, 1});
       agreed = true;
       if (!good) return false;
       for_each_row([&](int n, unsigned row) {

@@ -120,4 +120,10 @@ struct fused_work {
   }
 };
 
+// Whether the blocks of a team have values to tell each other. In two shots of packets squares come from elsewhere.
+XYL_FN constexpr bool teams_meet(fused_form f, const fused_work& w) {
+  if (f == fused_form::two_shot_packet) return w.pattern == fused_pattern::fp8_per_token;
+  return w.pattern != fused_pattern::all_reduce;
+}
+
 }  // namespace xyl

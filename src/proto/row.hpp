@@ -6,8 +6,9 @@
 //
 //   row_combine<Op>(work, team, row, set, good, leaf, out)   see below
 //   neighbours_largest(width, leaf)                          see below
-//   lanes_of_group, over_group<Op>(good, leaf, out),
-//   combine_told<Op>(of_row, groups, good, out)              see below
+//   lanes_of_group, over_group<Op>(good, leaf, out)          see below
+//   get_told<Op>(has_data, lines, of_row, groups, good, word, out, w)
+//                                                            see below
 //   row_scratch()   (other spaces with several lanes) room for a word per piece of a row, shared by the block's
 //                   lanes
 //
@@ -141,14 +142,30 @@ XYL_FN bool over_group(S& s, bool good, const std::uint32_t (&leaf)[N], std::uin
   }
 }
 
-// out[i]: the rest of the tree over row i, each of whose groups somebody has told in a line from of_row[i] on (null:
-// no row). All lanes of the block come here; false if any lane's `good` is, or if a line did not come.
-template <class Op, int N, class S, class Call>
-XYL_FN bool combine_told(S& s, const Call& c, const line* const (&of_row)[N], unsigned groups, bool good,
-                         std::uint32_t (&out)[N]) {
-  if constexpr (requires { s.template combine_told<Op>(of_row, groups, good, out); }) {
-    return s.template combine_told<Op>(of_row, groups, good, out);
+// Of each of N rows: word[j][i], this lane's j-th piece of row i, from line(j, i) (null: none); and out[i], the rest
+// of the tree over the row, each of whose groups somebody has told in a line from of_row[i] on (null: no row, but
+// the first is always there). All lanes of the block come here; false if any lane's `good` is, or if a line did not
+// come.
+template <class Op, int J, int N, class S, class Call, class Lines>
+XYL_FN bool get_told(S& s, const Call& c, Lines line_of, const line* const (&of_row)[N], unsigned groups, bool good,
+                     std::uint64_t (&word)[J][N], std::uint32_t (&out)[N], waiting w) {
+  const auto lines_of = [&](int j, const line*(&lines)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) lines[i] = of_row[i] == nullptr ? nullptr : line_of(j, i);
+    return lines[0] != nullptr;
+  };
+  if constexpr (J == 1 && requires(const line* const(&lines)[N]) {
+                  s.template get_told<Op>(true, lines, of_row, groups, good, word[0], out, w);
+                }) {
+    const line* lines[N];
+    const bool has_data = lines_of(0, lines);
+    return s.template get_told<Op>(has_data, lines, of_row, groups, good, word[0], out, w);
   } else {
+    for (int j = 0; j < J && good; ++j) {
+      const line* lines[N];
+      if (!lines_of(j, lines)) break;
+      good = s.template get_all<N>(lines, packet_epoch(s.epoch()), word[j], w);
+    }
     for (int i = 0; i < N; ++i) {
       if (of_row[i] == nullptr) continue;
       std::uint32_t told[layout::team_groups] = {};

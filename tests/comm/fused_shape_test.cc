@@ -67,9 +67,7 @@ TEST(FusedShape, EveryShapeFits) {
                   } else if (form == fused_form::two_shot) {
                     ASSERT_LE(s.rows * (row + w.wire_row_bytes(element)), map.bulk_stride);
                   }
-                  const bool meets = form == fused_form::two_shot_packet ? pattern == fused_pattern::fp8_per_token
-                                                                         : pattern != fused_pattern::all_reduce;
-                  if (w.split > 1 && meets && !w.is_clustered) {
+                  if (w.split > 1 && teams_meet(form, w) && !w.is_clustered) {
                     const unsigned shares = uses_shares(form) ? static_cast<unsigned>(ranks) : 1u;
                     ASSERT_LE(s.rows * shares, layout::team_rows);
                   }
