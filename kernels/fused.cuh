@@ -90,7 +90,7 @@ template <fused_form Form, class T>
 fused_family fused_kernels() {
   fused_family family;
   if constexpr (has_fused_kernel_for_any(Form)) family.any = fused_handle_of<Form, T, 0>();
-  if constexpr (pulls(Form) || !std::is_same_v<T, float>)
+  if constexpr (!std::is_same_v<T, float>)
     family.fixed = {fused_handle_if_built<Form, T, 2, true>(), fused_handle_if_built<Form, T, 4, true>(),
                     fused_handle_if_built<Form, T, 8, true>()};
   return family;

@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "kernels/fused_limits.hpp"
+
 namespace xyl {
 namespace {
 
@@ -15,7 +17,8 @@ struct type_entry {
 template <fused_form Form, class T>
 fused_family family_of() {
   fused_family family;
-  if constexpr (Form != fused_form::two_shot_slices) family = fused_kernels<Form, T>();
+  if constexpr (has_fused_kernels(Form, sizeof(T)) && Form != fused_form::two_shot_slices)
+    family = fused_kernels<Form, T>();
   if constexpr (Form != fused_form::two_shot && !std::is_same_v<T, float>)
     family.plain = plain_fused_kernels<Form, T>();
   return family;

@@ -40,6 +40,7 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   const unsigned piece = (uses_packets(form) ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
   // A group of lanes that share a scale lies in one warp.
   if (scale_width(w.pattern) > 32 * piece) return shape;
+  if (!has_fused_kernels(form, element_bytes)) return shape;
   const int fixed = ranks_of_fused_kernel(form, ranks, element_bytes, w);
   if (!has_fused_kernel_for_any(form) && fixed == 0) return shape;
   const unsigned most_lanes = most_fused_lanes(form, fixed);

@@ -113,9 +113,8 @@ TEST(FusedShape, WhatIsPulledStaysSoWhereItCan) {
   w.tokens = 32;
   w.share = 16;
   w.pattern = fused_pattern::norm;
-  for (const unsigned element : {2u, 4u})
-    EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, element, 2, some_limits, map, w).form,
-              fused_form::one_shot_pull);
+  EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, 2, 2, some_limits, map, w).form,
+            fused_form::one_shot_pull);
   // Where not one block of it fits on a device.
   fused_limits without = some_limits;
   without.blocks[static_cast<int>(fused_form::one_shot_pull)] = 0;
@@ -126,6 +125,22 @@ TEST(FusedShape, WhatIsPulledStaysSoWhereItCan) {
       shape_fused_or_next(fused_form::one_shot_pull, 2, 4, some_limits, layout::make(4, 64, 1 << 20, 16 << 20), w)
           .form,
       fused_form::one_shot);
+}
+
+// Fp32 rows have no kernels in two shots of packets, nor any that pull: the forms behind these do it.
+TEST(FusedShape, RowsOfFp32AreHandedOn) {
+  const layout map = layout::make(4, 64, 1 << 20, 16 << 20);
+  fused_work w;
+  w.hidden = 1024;
+  w.tokens = 8;
+  w.share = 2;
+  w.pattern = fused_pattern::norm;
+  for (const fused_form form : {fused_form::two_shot_packet, fused_form::one_shot_pull}) {
+    for (const int ranks : {2, 4}) EXPECT_EQ(shape_fused(form, 4, ranks, some_limits, map, w).blocks, 0u);
+    EXPECT_EQ(shape_fused_or_next(form, 4, 4, some_limits, map, w).form, fused_form::one_shot);
+  }
+  for (const fused_form form : {fused_form::packet, fused_form::one_shot, fused_form::two_shot})
+    EXPECT_NE(shape_fused(form, 4, 4, some_limits, map, w).blocks, 0u);
 }
 
 }  // namespace
