@@ -20,13 +20,13 @@ constexpr bool has_fused_kernels(fused_form form, std::size_t element_bytes) {
 constexpr bool has_fused_kernel_for(fused_form form, int ranks, bool quantises) {
   switch (form) {
     case fused_form::two_shot_packet:
-      return ranks == 2 || ranks == 4 || ranks == 8;
+      return ranks == 4 || ranks == 8;
     case fused_form::one_shot:
       return ranks == 2 || (ranks == 4 && !quantises);
     case fused_form::one_shot_pull:
       return ranks == 2;
     case fused_form::two_shot_slices:
-      return !quantises;
+      return ranks == 4 && !quantises;
     case fused_form::two_shot:
       return false;  // for residuals that their owners alone have
     default:

@@ -22,6 +22,7 @@ struct fused_state {
   std::uint64_t meeting[2];  // in a cluster: counts what is told
   alignas(16) std::uint64_t told[2][layout::team_groups];
   alignas(16) std::uint32_t group[2][layout::team_groups];
+  std::uint32_t of_row[2][4];
 };
 
 // Flagged: nothing asks for the epoch before the lanes have met in join(). It is read where it is needed, from
@@ -115,40 +116,37 @@ class fused_space : public cuda_space<Capacity> {
     return over_groups<Op>(value);
   }
 
-  // Every warp looks at all groups, beside its own pieces: one trip to memory, and nothing to hand around.
+  // Warp n looks at row n's groups, beside its own pieces: one trip to memory. (Every warp at all groups took twice
+  // as long: that is many more lines than there are pieces.)
   template <class Op, int N>
   __device__ __forceinline__ bool get_told(bool has_data, const line* const (&lines)[N],
                                            const line* const (&of_row)[N], unsigned groups, bool good,
                                            std::uint64_t (&word)[N], std::uint32_t (&out)[N], waiting w) {
-    constexpr int all = N + 4 * N;
-    std::uint64_t data[all] = {};
-    const auto row_of = [](int i) { return i < N ? i : (i - N) / 4; };
-    // What is no group's is not looked at, but read: the workspace goes on behind it. What is no row's is the first
-    // row's once more.
-    const auto line_of = [&](int i) {
-      const line *mine = lines[0], *told = of_row[0];
+    static_assert(N <= 4);
+    std::uint32_t* const shared = state_.of_row[turn_of_rows_++ % 2];
+    const unsigned warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    const line* told = nullptr;
+    const auto choose = [&](unsigned row) {
+      told = nullptr;
 #pragma unroll
-      for (int n = 1; n < N; ++n)
-        if (row_of(i) == n && of_row[n] != nullptr) mine = lines[n], told = of_row[n];
-      return i < N ? mine : told + in_warp() * 4 + (i - N) % 4;
+      for (unsigned n = 0; n < N; ++n)
+        if (n == row) told = of_row[n];
     };
-    const auto is_wanted = [&](int i) {
-      bool has_row = true;
-#pragma unroll
-      for (int n = 1; n < N; ++n)
-        if (row_of(i) == n) has_row = of_row[n] != nullptr;
-      return has_row && (i < N ? has_data : in_warp() * 4 + static_cast<unsigned>((i - N) % 4) < groups);
-    };
-    if (good) good = base::template poll_lines<all>(line_of, is_wanted, packet_epoch(epoch()), data, w);
-#pragma unroll
-    for (int n = 0; n < N; ++n) {
-      word[n] = data[n];
-      std::uint32_t value[4];
-#pragma unroll
-      for (int k = 0; k < 4; ++k) value[k] = static_cast<std::uint32_t>(data[N + 4 * n + k]);
-      out[n] = over_groups<Op>(value);
+    choose(warp);
+    if (good)
+      good = told != nullptr ? get_with_groups<Op>(has_data, lines, told, groups, shared + warp, word, w)
+                             : base::template get_all<N>(lines, packet_epoch(epoch()), word, w);
+#pragma unroll 1
+    for (unsigned row = warp + warps; row < N; row += warps) {
+      choose(row);
+      std::uint64_t none[1] = {};
+      const line* const nothing[1] = {};
+      if (good && told != nullptr) good = get_with_groups<Op>(false, nothing, told, groups, shared + row, none, w);
     }
-    return base::all(good);
+    if (!base::all(good)) return false;
+#pragma unroll
+    for (int n = 0; n < N; ++n) out[n] = shared[n];
+    return true;
   }
 
   template <int J>
@@ -166,6 +164,30 @@ class fused_space : public cuda_space<Capacity> {
   // The i-th of the four groups of the whole row that this lane sees to.
   static __device__ __forceinline__ bool has_group(unsigned pieces, unsigned i) {
     return (in_warp() * 4 + i) * 32 < pieces;
+  }
+
+  template <class Op, int N>
+  __device__ __forceinline__ bool get_with_groups(bool has_data, const line* const (&lines)[N], const line* told,
+                                                  unsigned groups, std::uint32_t* out, std::uint64_t (&word)[N],
+                                                  waiting w) {
+    const line* all[N + 4];
+#pragma unroll
+    for (int n = 0; n < N; ++n) all[n] = has_data ? lines[n] : nullptr;
+#pragma unroll
+    for (unsigned k = 0; k < 4; ++k) {
+      const unsigned group = in_warp() * 4 + k;
+      all[N + k] = group < groups ? told + group : nullptr;
+    }
+    std::uint64_t data[N + 4] = {};
+    const bool good = base::template get_all<N + 4>(all, packet_epoch(epoch()), data, w);
+#pragma unroll
+    for (int n = 0; n < N; ++n) word[n] = data[n];
+    std::uint32_t value[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) value[k] = static_cast<std::uint32_t>(data[N + k]);
+    const std::uint32_t whole = over_groups<Op>(value);
+    if (in_warp() == 0) *out = whole;
+    return good;
   }
 
   // Left and right halves of ever larger ranges meet; both get the value, which is the same in either order.
@@ -253,9 +275,11 @@ class fused_space : public cuda_space<Capacity> {
         if (in_warp() == 0) base::put(line_of(g), group[j], e);
       });
     std::uint64_t data[4] = {};
-    const int groups = static_cast<int>((pieces + 31) / 32), count = groups - static_cast<int>(in_warp() * 4);
-    if (good)
-      good = base::template get_first<4>(line_of(in_warp() * 4), count, e, data, waiting{c.rank, phase::team, 1});
+    // In loads of this kind: others, with one address and a count, take registers that a block more needs.
+    const line* lines[4];
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) lines[i] = has_group(pieces, i) ? line_of(in_warp() * 4 + i) : nullptr;
+    if (good) good = base::template get_all<4>(lines, e, data, waiting{c.rank, phase::team, 1});
 #pragma unroll
     for (int i = 0; i < 4; ++i) value[i] = static_cast<std::uint32_t>(data[i]);
     return base::all(good);
@@ -263,7 +287,7 @@ class fused_space : public cuda_space<Capacity> {
 
   const fused_arguments<Capacity>& given_;
   fused_state& state_;
-  unsigned turn_ = 0;
+  unsigned turn_ = 0, turn_of_rows_ = 0;
   bool cluster_has_begun_ = false;
 };
 

@@ -181,6 +181,7 @@ class communicator {
   result fused_host(fused_request& r);
   result fused_device(fused_request& r, xylStream_t stream);
   result memory_of(const fused_request& r, memory_kind& kind) const;
+  bool fits_slices(const fused_request& r) const;
   bool takes_two_steps(const fused_request& r) const;
   static std::byte* rows_of_first_step(const fused_work& w);
   result fused_in_two_steps(const fused_request& r, const call_record& record, xylStream_t stream);

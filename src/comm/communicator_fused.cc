@@ -82,6 +82,7 @@ fused_form communicator::fused_form_for(const fused_request& r, const selection:
   // What rows cost is not what the same bytes cost; but who wishes for something else has it.
   const bool is_wished = selection_.forced != selection::automatic || limits.from == selection::origin::variable;
   if (&limits == &selection_.host || is_wished) return form_of(how);
+  if (fits_slices(r)) return fused_form::two_shot_slices;
   // Among more than two ranks rows in packets are worth it longer than the same bytes: until two steps are.
   const bool in_packets =
       uses_packets(how) || (ranks_ > 2 && limits.two_shot_packet_bytes != 0 && bytes < selection_.two_step_bytes);
@@ -89,6 +90,18 @@ fused_form communicator::fused_form_for(const fused_request& r, const selection:
   if (bytes <= selection_.fused_packet_bytes) return fused_form::packet;
   if (ranks_ > 2 && bytes < selection_.two_step_bytes) return fused_form::two_shot_packet;
   return ranks_ <= 4 ? fused_form::one_shot : fused_form::two_shot;
+}
+
+// Where rows are cut into slices; not where somebody wishes for something else.
+bool communicator::fits_slices(const fused_request& r) const {
+  const std::uint64_t bytes = r.work.tokens * r.work.hidden * r.element_bytes;
+  if (bytes < selection_.fused_slices_bytes || bytes > selection_.most_fused_slices_bytes ||
+      r.work.residual_sharded || selection_.forced != selection::automatic ||
+      selection_.device.from == selection::origin::variable)
+    return false;
+  fused_work as_if = r.work;
+  return shape_fused(fused_form::two_shot_slices, r.element_bytes, ranks_, fused_limits_, device_->map(), as_if)
+             .blocks != 0;
 }
 
 result communicator::does_not_fit(const fused_request& r) const {
@@ -134,6 +147,7 @@ result communicator::fused_host(fused_request& r) {
 bool communicator::takes_two_steps(const fused_request& r) const {
   const fused_work& w = r.work;
   if (w.pattern == fused_pattern::all_reduce || w.residual_sharded || w.experts != 0 || ranks_ == 1) return false;
+  if (fits_slices(r)) return false;
   if (rows_of_first_step(w) == nullptr || !device_->can_add(static_cast<xylDataType_t>(r.type))) return false;
   return w.tokens * w.hidden * r.element_bytes >= selection_.two_step_bytes;
 }

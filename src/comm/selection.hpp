@@ -84,6 +84,9 @@ struct selection {
   // they make the norms in a launch of their own.
   std::uint64_t fused_packet_bytes;
   std::uint64_t two_step_bytes;
+  // Those of so many bytes, up to so many, are in slices of rows where they can be.
+  std::uint64_t fused_slices_bytes;
+  std::uint64_t most_fused_slices_bytes;
   // Devices of two ranks: with registered inputs fused calls of so many bytes, up to so many, are pulled in one
   // shot where they can be.
   std::uint64_t fused_pull_bytes;

@@ -46,8 +46,9 @@ struct lines {
 template <class F, class S, class Call>
 class launch {
   static constexpr int E = F::per_word, J = pieces_of_lane<S, E>();
-  // Rows whose lines a lane has under way together. More is more code for every call, and code has to be fetched.
-  static constexpr int batch = J > 1 || F::quantises ? 1 : 2;
+  // Rows whose lines a lane has under way together. More is more code for every call, and code has to be fetched; but
+  // where many ranks share a device there are few blocks.
+  static constexpr int batch = J > 1 || F::quantises ? 1 : F::ranks == 8 ? 4 : 2;
   static constexpr unsigned worker_lanes = lanes_of_group<S>(32);
   static constexpr int worker_pieces = 32 / static_cast<int>(worker_lanes);
   static constexpr bool keeps_first = worker_pieces == 1;
