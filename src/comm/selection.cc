@@ -180,9 +180,9 @@ void selection::avoid_wide_packets() {
         static_cast<std::uint64_t>(without_wide_packets(static_cast<algorithm>(device.by_size[i].how)));
 }
 
-algorithm selection::choose(const limits& of, std::uint64_t bytes, bool all_reduces) const {
+algorithm selection::choose(const limits& of, std::uint64_t bytes, bool in_lines) const {
   if (ranks == 1) return algorithm::one_shot;  // a copy; the others need a peer
-  const bool can_be_wide = all_reduces && &of != &host;
+  const bool can_be_wide = in_lines && &of != &host;
   const auto possible = [&](std::uint64_t how) {
     const auto wished = static_cast<algorithm>(how);
     return can_be_wide ? wished : without_wide_packets(wished);
