@@ -251,8 +251,8 @@ std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylData
 }
 
 // Where ranks meet in host memory, a long one-shot goes in even steps of at most so many bytes of all blocks
-// together. A step takes some 5 us to be told and seen: in steps of 128 KB 16 MB took 981 us, of 256 KB 633, at once
-// 660.
+// together. A step takes some 5 us to be told and seen: in steps of 128 KB 16 MB took 981 us, of 256 KB 633, at
+// once 660.
 std::uint32_t cuda_device_side::step_units(std::uint64_t units_of_block, unsigned blocks) const {
   constexpr std::uint64_t step_bytes = 1 << 20;
   const std::uint64_t steps = units_of(units_of_block * blocks, step_bytes / 16);
