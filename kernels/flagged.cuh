@@ -9,7 +9,7 @@
 namespace xyl {
 
 struct one_shot_protocol {
-  static constexpr unsigned lanes(int ranks) { return ranks == 2 || ranks == 4 ? 384 : 256; }
+  static constexpr unsigned lanes(int ranks) { return ranks == 2 || ranks == 4 ? 352 : 256; }
   template <class S, class Call, class R>
   static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
     one_shot_allreduce(s, c, red);

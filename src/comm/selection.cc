@@ -10,8 +10,8 @@ namespace xyl {
 
 namespace {
 
-// Of GPUs that meet in host memory. Measured between two: 672 us for 16M, where two-shot takes 555, but 2097 for
-// 64M.
+// Of GPUs that meet in host memory. Measured between two, copies / one-shot in steps of 256K: 4M 212 / 173 us, 16M
+// 548 / 633, 64M 1828 / 2418.
 constexpr std::uint64_t staged_copy_bytes = 32 << 20;
 
 // Where somebody wants every allreduce in lines of 128 bytes; a longer one is cut.
@@ -67,8 +67,8 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   // Measured with several ranks on one GPU. Packets cost twice the bytes to every peer, one-shot once; the more
   // peers, the sooner a share for each is better.
   if (staged) {
-    // Measured between two GPUs, packets / one-shot / two-shot: 1K 2.8 / 5.8 / 10 us, 16K 4.3 / 7.5 / 11, 64K 7.6 /
-    // 9.2 / 12, 256K 22 / 16 / 17, 1M - / 47 / 45, 4M - / 168 / 148. Several ranks of one GPU share its link:
+    // Measured between two GPUs, packets / one-shot / two-shot: 1K 2.8 / 5.8 / 11 us, 16K 4.3 / 7.3 / 12, 64K 7.5 /
+    // 9.3 / 14, 256K 21 / 16 / 20, 1M 79 / 47 / 55, 4M - / 169 / 173. Several ranks of one GPU share its link:
     // packets took 5.3 us for 1K, 7.9 for 4K, 20 for 16K with 4 ranks, and 8.6, 27 and 99 with 8.
     s.device = ranks <= 2   ? thresholds(96 << 10, 0, UINT64_MAX, 16 << 20)
                : ranks <= 4 ? thresholds(4 << 10, 0, 16 << 10, 8 << 20)

@@ -2,8 +2,9 @@
 //
 // Allreduce whose data is moved by copy engines, which know no flags: between the copies stand steps, one block
 // each, that tell the peers what has been copied or wait for what they have. A message is cut into chunks, of which
-// several are on their way together, each in its own slot. Two ranks send each other whole chunks, as reduce-scatter
-// and the collectives that move pieces do. Among more, a chunk is cut into a share for each rank, and a rank
+// several are on their way together, each in its own slot. Two ranks send each other whole chunks, as
+// reduce-scatter and the collectives that move pieces do. Among more, a chunk is cut into a share for each rank,
+// and a rank
 //
 //   sends its part of each share to the share's owner, and tells it: copied_share
 //   awaits the same from all, and takes it
