@@ -13,7 +13,7 @@
 namespace xyl {
 namespace {
 
-const fused_limits some_limits{{16, 16, 8, 8, 8}, {16, 16, 8, 8, 8}};
+const fused_limits some_limits{{16, 16, 8, 8, 8, 8}, {16, 16, 8, 8, 8, 8}};
 
 TEST(FusedShape, EveryShapeFits) {
   int possible = 0, clustered = 0;
@@ -60,7 +60,7 @@ TEST(FusedShape, EveryShapeFits) {
                     const std::uint64_t lines = form == fused_form::packet ? w.row_line_stride : pieces / ranks * 2;
                     ASSERT_LE(s.rows * lines * 8, map.packet_capacity());
                     if (form == fused_form::two_shot_packet) {
-                      ASSERT_LE(s.rows * (pieces + 31) / 32 * 8, map.packet_capacity() / 2);
+                      ASSERT_LE(s.rows * (pieces / 32) * 8, map.packet_capacity() / 2);
                     }
                     ASSERT_LE(scale_width(pattern), 32 * piece);
                   } else if (form == fused_form::one_shot) {
@@ -68,7 +68,7 @@ TEST(FusedShape, EveryShapeFits) {
                   } else if (form == fused_form::two_shot_slices) {
                     ASSERT_EQ(w.split, 1u);
                     ASSERT_LE(s.rows * 2 * row / ranks, map.bulk_stride);
-                    ASSERT_LE(s.rows * pieces / 16 * 4, map.bulk_stride / 2);
+                    ASSERT_LE(s.rows * (pieces / 16) * 4, map.bulk_stride / 2);
                   } else if (form == fused_form::two_shot) {
                     ASSERT_LE(s.rows * (row + w.wire_row_bytes(element)), map.bulk_stride);
                   }
@@ -125,6 +125,26 @@ TEST(FusedShape, WhatIsPulledStaysSoWhereItCan) {
       shape_fused_or_next(fused_form::one_shot_pull, 2, 4, some_limits, layout::make(4, 64, 1 << 20, 16 << 20), w)
           .form,
       fused_form::one_shot);
+}
+
+// Whole rows, a block each; longer ones than a block can hold, other ranks and what quantises go in other forms.
+TEST(FusedShape, SlicesAreOfRowsThatABlockHolds) {
+  const layout map = layout::make(4, 64, 1 << 20, 16 << 20);
+  fused_work w;
+  w.hidden = 7168;
+  w.tokens = 32;
+  w.share = 8;
+  w.pattern = fused_pattern::norm;
+  const fused_shape s = shape_fused(fused_form::two_shot_slices, 2, 4, some_limits, map, w);
+  EXPECT_EQ(s.blocks, 8u);
+  EXPECT_EQ(w.split, 1u);
+  EXPECT_FALSE(w.is_clustered);
+  EXPECT_EQ(shape_fused(fused_form::two_shot_slices, 2, 8, some_limits, map, w).blocks, 0u);
+  w.hidden = 16384;
+  EXPECT_EQ(shape_fused(fused_form::two_shot_slices, 2, 4, some_limits, map, w).blocks, 0u);
+  w.hidden = 7168;
+  w.pattern = fused_pattern::fp8_static;
+  EXPECT_EQ(shape_fused(fused_form::two_shot_slices, 2, 4, some_limits, map, w).blocks, 0u);
 }
 
 // Fp32 rows have no kernels in two shots of packets, nor any that pull: the forms behind these do it.
