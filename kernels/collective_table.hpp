@@ -26,7 +26,7 @@ move_kernels movement_kernels();  // kernels/movement.cu
 struct copy_kernels {
   kernel step, deliver;
 };
-copy_kernels copying_kernels();   // kernels/copied.cu
+copy_kernels copying_kernels();   // kernels/movement.cu
 kernel scaling_kernel(int type);  // kernels/scale.cu; an element type
 
 // function is null for a type that does not exist. operation: what is combined with.

@@ -212,18 +212,16 @@ class cuda_space {
     return *reinterpret_cast<control_block*>(given_.what.own);
   }
 
- private:
-  template <int N, class Wanted>
-  __device__ __forceinline__ bool poll_row(const line* first, std::uint64_t stride, Wanted is_wanted,
-                                           std::uint32_t packet, std::uint64_t (&data)[N], waiting w) {
-    const auto at = [&](int i) {
-      return reinterpret_cast<const line*>(reinterpret_cast<const std::byte*>(first) + i * stride);
-    };
+ protected:
+  // Waits for the lines line_of(i) with is_wanted(i); the others can be read, too.
+  template <int N, class Lines, class Wanted>
+  __device__ __forceinline__ bool poll_lines(Lines line_of, Wanted is_wanted, std::uint32_t packet,
+                                             std::uint64_t (&data)[N], waiting w) {
     patience p;
     for (;;) {
       std::uint64_t word[N][2];
 #pragma unroll
-      for (int i = 0; i < N; ++i) machine::load_line(at(i), word[i]);
+      for (int i = 0; i < N; ++i) machine::load_line(line_of(i), word[i]);
       std::uint32_t different = 0;
 #pragma unroll
       for (int i = 0; i < N; ++i) different |= is_wanted(i) ? is_other(word[i], packet) : 0;
@@ -240,7 +238,7 @@ class cuda_space {
 #pragma unroll 1
       for (int i = N - 1; i >= 0; --i) {
         std::uint64_t again[2];
-        machine::load_line(at(i), again);
+        machine::load_line(line_of(i), again);
         if (!is_wanted(i) || is_other(again, packet) == 0) continue;
         lacks = i;
         seen = again[1] >> 32;
@@ -248,6 +246,16 @@ class cuda_space {
       p.since = faults::look(p.since, w.of_line(lacks), packet, seen);
       if (p.since == faults::over) return false;
     }
+  }
+
+ private:
+  template <int N, class Wanted>
+  __device__ __forceinline__ bool poll_row(const line* first, std::uint64_t stride, Wanted is_wanted,
+                                           std::uint32_t packet, std::uint64_t (&data)[N], waiting w) {
+    const auto line_of = [&](int i) {
+      return reinterpret_cast<const line*>(reinterpret_cast<const std::byte*>(first) + i * stride);
+    };
+    return poll_lines<N>(line_of, is_wanted, packet, data, w);
   }
 
   template <int N, bool Header>

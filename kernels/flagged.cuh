@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Kernels of the flagged protocols; instantiated per type by kernels/flagged_*.cu.
+// Kernels of the flagged protocols; instantiated per type by kernels/bulk_*.cu.
 #pragma once
 
 #include "kernels/all_reduce.cuh"

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/fused.cuh"
+#include "kernels/fused_rows.cuh"
 
-template xyl::fused_family xyl::fused_kernels<xyl::fused_form::one_shot, float>();
-template xyl::fused_family xyl::fused_kernels<xyl::fused_form::one_shot_pull, float>();
-template xyl::fused_family xyl::fused_kernels<xyl::fused_form::packet, float>();
-template xyl::fused_family xyl::fused_kernels<xyl::fused_form::two_shot_packet, float>();
+namespace xyl {
+
+template fused_family fused_kernels<fused_form::packet, float>();
+template fused_family fused_kernels<fused_form::one_shot, float>();
+template fused_family fused_kernels<fused_form::two_shot, float>();
+template kernel rows_kernel_of<float, false>();
+template kernel rows_kernel_of<float, true>();
+
+}  // namespace xyl

@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/fused.cuh"
+#include "kernels/fused_rows.cuh"
 
-template xyl::fused_family xyl::fused_kernels<xyl::fused_form::one_shot, xyl::float16>();
+namespace xyl {
+
+template fused_family fused_kernels<fused_form::one_shot, float16>();
+template fused_family fused_kernels<fused_form::one_shot_pull, float16>();
+template kernel rows_kernel_of<float16, true>();
+
+}  // namespace xyl

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/fused.cuh"
 
-template xyl::fused_family xyl::fused_kernels<xyl::fused_form::packet, xyl::bfloat16>();
+namespace xyl {
+
+template fused_family fused_kernels<fused_form::packet, bfloat16>();
+template fused_family fused_kernels<fused_form::two_shot_packet, bfloat16>();
+
+}  // namespace xyl

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Kernels of the second step of a fused call in two (proto/fused_rows.hpp); instantiated per type by
-// kernels/fused_rows.cu, those that do not quantise by kernels/fused_plain_rows.cu.
+// kernels/fused_one_shot_*.cu, those that do not quantise by kernels/fused_plain_*.cu, and all of fp32 in
+// kernels/fused_float32.cu.
 #pragma once
 
 #include "kernels/codec_cuda.cuh"

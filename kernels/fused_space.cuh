@@ -88,6 +88,69 @@ class fused_space : public cuda_space<Capacity> {
     return true;
   }
 
+  static constexpr bool has_warps = true;
+
+  // The verdict is the warp's.
+  template <class Op, unsigned Width>
+  __device__ __forceinline__ bool over_group(bool good, std::uint32_t leaf, std::uint32_t& out) {
+    out = over_warp<Op, static_cast<int>(Width)>(leaf);
+    return __all_sync(~0u, good) != 0;
+  }
+
+  // Every warp goes through the whole tree by itself: a lane has eight neighbouring values.
+  template <class Op>
+  __device__ __forceinline__ std::uint32_t combine_stored(const std::uint32_t* values, unsigned count) const {
+    std::uint32_t value[4] = {};
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) {
+      const unsigned first = in_warp() * 8 + half * 4;
+      if (first >= count) continue;
+      const unit16 four = base::load_peer16(reinterpret_cast<const unit16*>(values + first));
+      std::uint32_t word[4];
+#pragma unroll
+      for (unsigned k = 0; k < 4; ++k) word[k] = first + k < count ? four.word[k] : 0;
+      value[2 * half] = Op::combine(word[0], word[1]);
+      value[2 * half + 1] = Op::combine(word[2], word[3]);
+    }
+    return over_groups<Op>(value);
+  }
+
+  // Every warp looks at all groups, beside its own pieces: one trip to memory, and nothing to hand around.
+  template <class Op, int N>
+  __device__ __forceinline__ bool get_told(bool has_data, const line* const (&lines)[N],
+                                           const line* const (&of_row)[N], unsigned groups, bool good,
+                                           std::uint64_t (&word)[N], std::uint32_t (&out)[N], waiting w) {
+    constexpr int all = N + 4 * N;
+    std::uint64_t data[all] = {};
+    const auto row_of = [](int i) { return i < N ? i : (i - N) / 4; };
+    // What is no group's is not looked at, but read: the workspace goes on behind it. What is no row's is the first
+    // row's once more.
+    const auto line_of = [&](int i) {
+      const line *mine = lines[0], *told = of_row[0];
+#pragma unroll
+      for (int n = 1; n < N; ++n)
+        if (row_of(i) == n && of_row[n] != nullptr) mine = lines[n], told = of_row[n];
+      return i < N ? mine : told + in_warp() * 4 + (i - N) % 4;
+    };
+    const auto is_wanted = [&](int i) {
+      bool has_row = true;
+#pragma unroll
+      for (int n = 1; n < N; ++n)
+        if (row_of(i) == n) has_row = of_row[n] != nullptr;
+      return has_row && (i < N ? has_data : in_warp() * 4 + static_cast<unsigned>((i - N) % 4) < groups);
+    };
+    if (good) good = base::template poll_lines<all>(line_of, is_wanted, packet_epoch(epoch()), data, w);
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      word[n] = data[n];
+      std::uint32_t value[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) value[k] = static_cast<std::uint32_t>(data[N + 4 * n + k]);
+      out[n] = over_groups<Op>(value);
+    }
+    return base::all(good);
+  }
+
   template <int J>
   __device__ __forceinline__ void neighbours_largest(unsigned width, std::uint32_t (&leaf)[J]) {
     for (unsigned distance = 1; distance < width; distance *= 2)
@@ -106,10 +169,10 @@ class fused_space : public cuda_space<Capacity> {
   }
 
   // Left and right halves of ever larger ranges meet; both get the value, which is the same in either order.
-  template <class Op>
+  template <class Op, int Width = 32>
   static __device__ __forceinline__ std::uint32_t over_warp(std::uint32_t value) {
 #pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2)
+    for (int distance = 1; distance < Width; distance *= 2)
       value = Op::combine(value, __shfl_xor_sync(~0u, value, distance));
     return value;
   }

@@ -21,7 +21,7 @@ inline kernel choose_of(const kernel_family& family, xylRedOp_t operation, int r
 }
 
 inline void list_family(const kernel_family& family, std::vector<kernel>& list) {
-  list.push_back(family.any);
+  if (family.any.function) list.push_back(family.any);
   for (const kernel& fixed : family.fixed)
     if (fixed.function) list.push_back(fixed);
 }

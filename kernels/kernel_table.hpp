@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Which kernels exist, by type and algorithm, as handles for the CUDA runtime. Compiles with any compiler. The
-// functions packet_kernels, wide_packet_kernels and flagged_kernels are instantiated in kernels/*.cu, one file for
-// each family and type, but one for all types that share kernels (proto/stand_in.hpp).
+// functions packet_kernels, wide_packet_kernels and flagged_kernels are instantiated in kernels/packet_*.cu and
+// bulk_*.cu, in files of their own for each type, but in one for all types that share kernels (proto/stand_in.hpp).
 #pragma once
 
 #include <array>
@@ -28,7 +28,8 @@ struct kernel {
   }
 };
 
-// One protocol for one type. `fixed` are the sums for 2, 4 and 8 ranks, null where they do not exist.
+// One protocol for one type. `fixed` are the sums for 2, 4 and 8 ranks; null where they do not exist, as all are
+// where types that share kernels have no such way.
 struct kernel_family {
   kernel any;
   std::array<kernel, 3> fixed;
@@ -46,7 +47,7 @@ template <class T>
 packet_families packet_kernels();
 
 template <class T>
-kernel_family wide_packet_kernels();
+kernel_family wide_packet_kernels();  // for types that have all ways
 
 struct flagged_families {
   kernel_family one_shot, two_shot, ring;
@@ -54,7 +55,7 @@ struct flagged_families {
 template <class T>
 flagged_families flagged_kernels();
 
-// function is null for a type that does not exist.
+// function is null for a type that does not exist, or that has no such way.
 kernel choose_kernel(algorithm how, xylDataType_t type, xylRedOp_t operation, int ranks);
 
 // Every kernel once.

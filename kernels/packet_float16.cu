@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/packet.cuh"
+#include "kernels/wide_packet.cuh"
 
-template xyl::packet_families xyl::packet_kernels<xyl::float16>();
+namespace xyl {
+
+template packet_families packet_kernels<float16>();
+template kernel_family wide_packet_kernels<float16>();
+
+}  // namespace xyl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Kernels on registered buffers: reductions, instantiated per type by kernels/pull_*.cu, and movements. Peers'
+// Kernels on registered buffers: reductions, instantiated per type by kernels/bulk_*.cu, and movements. Peers'
 // buffers are written by their own earlier launches and, in two-shot form, by this one: they are read and written
 // by ordinary accesses, never through the non-coherent path.
 #pragma once
@@ -11,6 +11,7 @@
 #include "kernels/reduction_cuda.cuh"
 #include "proto/pull.hpp"
 #include "proto/reduce_to.hpp"
+#include "proto/stand_in.hpp"
 
 namespace xyl {
 
@@ -93,7 +94,9 @@ kernel_family pull_family() {
 
 template <class T>
 pull_families pull_kernels() {
-  return {pull_family<T, false>(), pull_family<T, true>()};
+  pull_families of_type{pull_family<T, false>(), {}};
+  if constexpr (has_own_kernels<T>) of_type.staged = pull_family<T, true>();
+  return of_type;
 }
 
 }  // namespace xyl

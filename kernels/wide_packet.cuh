@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Kernels of the protocol of 128-byte lines; instantiated per type by kernels/wide_packet_*.cu.
+// Kernels of the protocol of 128-byte lines; instantiated per type by kernels/packet_*.cu.
 #pragma once
 
 #include "kernels/all_reduce.cuh"

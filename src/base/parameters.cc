@@ -135,7 +135,7 @@ constexpr parameter_info table[] = {
      }},
     {"XYLEM_ALGO", "choice", "auto", "", "auto, packet, oneshot, twoshot, ring, twoshotpacket or ll128",
      "The algorithm of every allreduce, and of other collectives where they have it, instead of a choice by "
-     "message size.",
+     "message size; ll128 is for float16, bfloat16 and float32.",
      store_algorithm},
     {"XYLEM_GPU", "choice", "auto", "", "auto or never",
      "Whether a new communicator uses the calling thread's current CUDA device.",
@@ -179,8 +179,9 @@ constexpr parameter_info table[] = {
     {"XYLEM_SYNC", "choice", "auto", "",
      "auto, list, or ll, ll128, flag, flag-gpu or fence, each also with +pdl behind",
      "How ranks on devices synchronise, instead of the path that is best by its self-test: ll uses packets where "
-     "they are the choice for a size, ll128 lines of 128 bytes for every allreduce up to 4 MB, a flag's name "
-     "neither; without +pdl launches do not overlap. list prints the table of paths and chooses as auto does.",
+     "they are the choice for a size, ll128 lines of 128 bytes for every allreduce up to 4 MB (of float16, "
+     "bfloat16 and float32: other types have no kernels for them), a flag's name neither; without +pdl launches do "
+     "not overlap. list prints the table of paths and chooses as auto does.",
      store_sync},
     {"XYLEM_DETERMINISTIC", "switch", "0", "", "0 or 1",
      "1 allows only algorithms that add in rank order, so that results do not depend on message size or machine.",
@@ -204,10 +205,8 @@ constexpr parameter_info table[] = {
     {"XYLEM_PULL", "choice", "auto", "", "auto, never, oneshot, twoshot or staged",
      "Whether registered buffers are read and written in place, and how an allreduce does it; auto: from a size on "
      "where that is faster, unless XYLEM_ALGO says how; oneshot: every rank reads all inputs (where they are not "
-     "the "
-     "outputs); twoshot: every rank reduces a share; staged: as auto, and an allreduce of other device memory in "
-     "two "
-     "shots reads copies of the inputs.",
+     "the outputs); twoshot: every rank reduces a share; staged: as auto, and an allreduce of other device memory "
+     "(of float16, bfloat16 or float32) in two shots reads copies of the inputs.",
      [](std::string_view text, parameters& out) {
        return store_choice(text, std::array{"auto", "never", "oneshot", "twoshot", "staged"},
                            [&](int at) { out.pull = static_cast<pull_use>(at); });

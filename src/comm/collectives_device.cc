@@ -10,6 +10,7 @@
 #include "comm/transfer_shape.hpp"
 #include "exec/dispatch.hpp"
 #include "proto/copied.hpp"
+#include "proto/stand_in.hpp"
 
 namespace xyl {
 
@@ -51,13 +52,14 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
     return collect_by_copies(r, bytes, record);
   if (!op.scale && op.combining == xylSum && op.divisor == 1 && goes_as_message(r, bytes))
     return swap_messages(r, bytes, record);
-  algorithm how = selection_.choose(selection_.device, bytes, r.what == collective::all_reduce);
+  const bool has_all = r.what == collective::all_reduce && has_all_ways(r.type);
+  algorithm how = selection_.choose(selection_.device, bytes, has_all);
   // A ring is for everybody's result; a block for each rank is two-shot's first half.
   if (r.what != collective::all_reduce) how = selection::without_ring(how);
   if (scatters && how == algorithm::two_shot) how = algorithm::one_shot;
   if (r.what != collective::all_reduce && how == algorithm::two_shot_packet) how = algorithm::packet;
-  if (r.what == collective::all_reduce && how == algorithm::two_shot && !op.scale && !is_staged_ && ranks_ > 1 &&
-      bytes > 0 && bytes >= selection_.device.staged_pull_bytes)
+  if (has_all && how == algorithm::two_shot && !op.scale && !is_staged_ && ranks_ > 1 && bytes > 0 &&
+      bytes >= selection_.device.staged_pull_bytes)
     return pull_on_device(pull_form::staged, r, record);
   std::uint64_t step =
       chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes, r.what == collective::all_reduce);
@@ -106,7 +108,8 @@ result communicator::collect_by_copies(const request& r, std::uint64_t bytes, co
   const bool reduces = r.what == collective::all_reduce, scatters = r.what == collective::reduce_scatter;
   movement how = movement_of(r, bytes);
   if (scatters) how.input_stride = bytes;
-  const copied_message whole = reduces ? copied_message::cut(bytes, map) : copied_message::cut_piece(bytes, map);
+  const copied_message whole =
+      reduces ? copied_message::cut_sum(bytes, map) : copied_message::cut_piece(bytes, map);
   const std::uint64_t most = copy_step::most_chunks * whole.chunk_bytes;
   for (std::uint64_t done = 0; done < bytes; done += most) {
     how.bytes = std::min(most, bytes - done);

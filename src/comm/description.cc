@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "comm/by_size.hpp"
 #include "topo/describe.hpp"

@@ -103,8 +103,9 @@ struct selection {
   void use_wide_packets(bool always, bool on_one_gpu);
   void avoid_wide_packets();
 
-  // all_reduces: only an allreduce, and not the fused one, goes in lines of 128 bytes.
-  algorithm choose(const limits& of, std::uint64_t bytes, bool all_reduces) const;
+  // in_lines: whether the choice may be lines of 128 bytes: only for an allreduce, not for the fused one, and of a
+  // type that has_all_ways().
+  algorithm choose(const limits& of, std::uint64_t bytes, bool in_lines) const;
   // For registered inputs; in_place: they are the outputs. Nothing: in no registered way.
   std::optional<pull_form> choose_pull(const limits& of, std::uint64_t bytes, bool has_outputs,
                                        bool in_place) const;

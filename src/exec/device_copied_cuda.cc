@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Allreduce moved by copy engines: proto/copied_schedule.hpp with streams for queues and events for marks. All of
+// Collectives moved by copy engines: proto/copied_schedule.hpp with streams for queues and events for marks. All of
 // it can be captured: the queues join the capture at their first wait and are joined to the caller's stream at the
 // end.
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace xyl {
 namespace {
 
 // Of the kernels that wait for nobody: a chunk's share is read and written in a few microseconds.
-constexpr unsigned most_computing_blocks = 32;
+constexpr unsigned most_computing_blocks = 64;
 
 result copy_bytes(std::byte* to, const std::byte* from, std::uint64_t bytes, cudaStream_t queue) {
   if (bytes == 0) return {};
@@ -76,7 +76,7 @@ result cuda_device_side::copy_chunk(const copied_work& w, copy_queue kind, const
     const int p = (rank_ + i) % ranks;
     if (w.how && !(takes ? w.how->goes(p, rank_) : w.how->goes(rank_, p))) continue;
     if (takes) {
-      const bool shares = kind == copy_queue::take_shares;
+      const bool shares = kind == copy_queue::take_shares || w.how;
       const std::uint64_t region = map_.copy_stride * static_cast<unsigned>(p) + (shares ? 0 : half);
       const std::byte* const from = windows_->workspace(rank_) + map_.copied_offset(k.number, 0) + region;
       const std::uint64_t bytes = w.how ? k.bytes : k.bytes_of(shares ? rank_ : p);
@@ -118,12 +118,9 @@ result cuda_device_side::run_copies(const copied_work& w, const call_record& rec
   if (!copying_[0].streams[0] || chunks == 0 || chunks > copy_step::most_chunks)
     return error(xylInternalError, "%llu bytes cannot be moved by copy engines",
                  static_cast<unsigned long long>(w.message.bytes));
-  // Everybody's headers, here and at the end.
-  const device_move meeting{move_form::packet, 1, {}};
-  XYL_TRY(move(meeting, nullptr, nullptr, record, stream));
-
   const device_scope scope(device_);
   XYL_TRY(scope.status());
+  XYL_TRY(order_.before(stream));
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   XYL_TRY(cuda_result(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing"));
   // A queue that has joined a capture belongs to that until it ends.
@@ -137,6 +134,9 @@ result cuda_device_side::run_copies(const copied_work& w, const call_record& rec
         return cuda_result(cudaEventRecord(queues.marks[o.where.index()], queue), "cudaEventRecord");
       case copied_operation::await_mark:
         return cuda_result(cudaStreamWaitEvent(queue, queues.marks[o.where.index()], 0), "cudaStreamWaitEvent");
+      case copied_operation::meet:
+        // Everybody's headers.
+        return move({move_form::packet, 1, {}}, nullptr, nullptr, record, queue);
       case copied_operation::step: {
         const kernel step = copying_kernels().step;
         copy_arguments arguments;
@@ -159,8 +159,7 @@ result cuda_device_side::run_copies(const copied_work& w, const call_record& rec
     return enqueued.ok();
   };
   (void)(w.how ? for_each_copied_movement(chunks, one) : for_each_copied_operation(chunks, one));
-  XYL_TRY(std::move(enqueued));
-  return move(meeting, nullptr, nullptr, record, stream);
+  return enqueued;
 }
 
 result cuda_device_side::all_reduce_by_copies(const void* send, void* recv, std::uint64_t count,
@@ -169,8 +168,11 @@ result cuda_device_side::all_reduce_by_copies(const void* send, void* recv, std:
   const kernel sum = choose_copied_kernel(type);
   if (!sum.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   const unsigned element_bytes = facts_of(type)->bytes;
+  movement to_everyone;
+  to_everyone.bytes = count * element_bytes;
   return run_copies({static_cast<const std::byte*>(send), static_cast<std::byte*>(recv),
-                     copied_message::cut(count * element_bytes, map_), element_bytes, sum},
+                     copied_message::cut_sum(count * element_bytes, map_), element_bytes, sum,
+                     copied_message::sums_in_one_phase(map_.ranks) ? &to_everyone : nullptr},
                     record, stream);
 }
 

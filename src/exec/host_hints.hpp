@@ -8,10 +8,6 @@
 
 #include <cstdint>
 
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
-
 namespace xyl {
 
 // This core will write there soon: takes the line away from who has it. The builtin only reads unless the compiler
@@ -38,8 +34,8 @@ inline void move_towards_others([[maybe_unused]] const void* there) {
 inline void let_lines_leave() {
 #if defined(__x86_64__)
   constexpr std::uint64_t cycles = 60;
-  const std::uint64_t begin = __rdtsc();
-  while (__rdtsc() - begin < cycles) {
+  const std::uint64_t begin = __builtin_ia32_rdtsc();
+  while (__builtin_ia32_rdtsc() - begin < cycles) {
   }
 #endif
 }

@@ -3,6 +3,7 @@
 
 #include <bitset>
 
+#include "proto/fused_slices.hpp"
 #include "proto/fused_two_shot_packet.hpp"
 #include "proto/partition.hpp"
 
@@ -86,7 +87,7 @@ result check_room(const layout& map, move_form how, std::uint64_t bytes) {
 }
 
 result check_room(const layout& map, fused_form how, unsigned element_bytes, const fused_work& w) {
-  if (w.split > 1 && w.pattern != fused_pattern::all_reduce && !w.is_clustered) {
+  if (w.split > 1 && teams_meet(how, w) && !w.is_clustered) {
     const std::uint64_t lines = std::uint64_t{w.rows} * (uses_shares(how) ? map.ranks : 1);
     XYL_TRY(compare("fused rows whose blocks meet", lines, layout::team_rows, rows));
   }
@@ -94,8 +95,15 @@ result check_room(const layout& map, fused_form how, unsigned element_bytes, con
     if (std::uint64_t{w.hidden} * element_bytes / 8 > w.row_line_stride)
       return error(xylInternalError, "a launch of fused packets with %u lines for a row of %u elements of %u bytes",
                    w.row_line_stride, w.hidden, element_bytes);
-    const unsigned sent = uses_shares(how) ? 1 + two_shot_packets::rows_sent(w) : 1;
-    return compare("fused packets", w.rows, packet_room(map) / w.row_line_stride / sent, rows);
+    const std::uint64_t lines =
+        how == fused_form::two_shot_packet
+            ? two_shot_packets::lines(w.hidden * element_bytes / 8, static_cast<int>(map.ranks)).of_row()
+            : w.row_line_stride;
+    return compare("fused packets", w.rows, packet_room(map) / lines, rows);
+  }
+  if (how == fused_form::two_shot_slices) {
+    const two_shot_slices::places at(w.hidden * element_bytes / 16, static_cast<int>(map.ranks));
+    return compare("fused rows in slices", w.rows, map.bulk_stride / at.of_row(), rows);
   }
   const std::uint64_t scattered = pulls(how) ? 0 : std::uint64_t{w.hidden} * element_bytes;
   const std::uint64_t row = scattered + (uses_shares(how) ? w.wire_row_bytes(element_bytes) : 0);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two-shot allreduce whose data is moved by copy engines, which know no flags: between the copies stand steps, one
-// block each, that tell the peers what has been copied or wait for what they have. A message is cut into chunks, a
-// chunk into a share for each rank; four chunks are on their way together, each in its own slot. For a chunk a rank
+// Allreduce whose data is moved by copy engines, which know no flags: between the copies stand steps, one block
+// each, that tell the peers what has been copied or wait for what they have. A message is cut into chunks, of which
+// several are on their way together, each in its own slot. Two ranks send each other whole chunks, as reduce-scatter
+// and the collectives that move pieces do. Among more, a chunk is cut into a share for each rank, and a rank
 //
 //   sends its part of each share to the share's owner, and tells it: copied_share
 //   awaits the same from all, and takes it
@@ -16,10 +17,11 @@
 // computing kernels touch the output, and neither does after something went wrong: what is copied lands in slots
 // that no other protocol uses.
 //
-// A call begins and ends with headers alone (a barrier). So whatever went before is over on all ranks when the
-// first copy begins, and everybody has taken everything when the call ends: slots are free at the beginning of each
-// call, and chunks are numbered from 1 in each. Flags hold the number behind the epoch that comes next, which
-// stands still meanwhile. Inside a call the order of the queues keeps slots apart; copied_schedule.hpp says how.
+// A call begins and ends with headers alone (a meeting). Everybody has taken everything when the call ends: slots
+// are free at the beginning of each call, so that the first copies need not wait for the meeting, and chunks are
+// numbered from 1 in each. Nobody tells or awaits anything before the meeting is over. Flags hold the number behind
+// the epoch that comes next, which stands still until the second one. Inside a call the order of the queues keeps
+// slots apart; copied_schedule.hpp says how.
 #pragma once
 
 #include "proto/bulk.hpp"
@@ -78,32 +80,59 @@ struct copied_message {
   std::uint64_t bytes = 0;
   std::uint64_t chunk_bytes = 0;  // of all chunks but the last
   std::uint64_t ranks = 0;
+  // The first two chunks and the last two are smaller, a quarter and a half: one way is idle until the first has
+  // come, and the other while the last is taken.
+  bool tapers = false;
 
   // At least as many chunks as it takes to keep both directions at work, but none so small that its kernels take
   // longer than its copies.
   static constexpr std::uint64_t wanted_chunks = 8, least_chunk = 1 << 20;
+  static constexpr std::uint64_t wanted_pieces = 16, least_piece = 2 << 20;
 
   static constexpr copied_message cut(std::uint64_t bytes, const layout& map) {
     const std::uint64_t step = 128 * map.ranks, most = map.copy_stride / 2 / 128 * step;
-    std::uint64_t wanted = bytes / wanted_chunks > least_chunk ? bytes / wanted_chunks : least_chunk;
-    wanted = (wanted + step - 1) / step * step;
-    return {bytes, wanted < most ? wanted : most, map.ranks};
+    return {bytes, size_of_chunk(bytes / wanted_chunks, least_chunk, step, most), map.ranks};
   }
   // The same of pieces that are not divided among the ranks: a slot is one piece's.
   static constexpr copied_message cut_piece(std::uint64_t bytes, const layout& map) {
+    constexpr std::uint64_t step = 1024;
     const std::uint64_t most = map.copy_stride / 256 * 256;
-    std::uint64_t wanted = bytes / wanted_chunks > least_chunk ? bytes / wanted_chunks : least_chunk;
-    wanted = (wanted + 255) / 256 * 256;
-    return {bytes, wanted < most ? wanted : most, 1};
+    const std::uint64_t size =
+        size_of_chunk(bytes / wanted_pieces, least_piece, step, most < step ? most : most / step * step);
+    return {bytes, size, 1, size % step == 0 && bytes >= 4 * size};
   }
-  constexpr std::uint64_t chunks() const { return (bytes + chunk_bytes - 1) / chunk_bytes; }
+  // Whether an allreduce takes one phase: in two, two ranks would send as many bytes.
+  static constexpr bool sums_in_one_phase(std::uint64_t ranks) { return ranks == 2; }
+  static constexpr copied_message cut_sum(std::uint64_t bytes, const layout& map) {
+    return sums_in_one_phase(map.ranks) ? cut_piece(bytes, map) : cut(bytes, map);
+  }
+
+  constexpr std::uint64_t chunks() const {
+    return tapers ? (padded() - 6 * quarter() + chunk_bytes - 1) / chunk_bytes + 4
+                  : (bytes + chunk_bytes - 1) / chunk_bytes;
+  }
   constexpr copied_chunk chunk(std::uint64_t i) const {
     copied_chunk c;
     c.number = i;
-    c.first = i * chunk_bytes;
-    c.bytes = bytes - c.first < chunk_bytes ? bytes - c.first : chunk_bytes;
+    c.first = begin_of(i);
+    c.bytes = begin_of(i + 1) - c.first;
     c.share = units_of(units_of(c.bytes, 16), ranks) * 16;
     return c;
+  }
+
+ private:
+  static constexpr std::uint64_t size_of_chunk(std::uint64_t wanted, std::uint64_t least, std::uint64_t step,
+                                               std::uint64_t most) {
+    const std::uint64_t size = ((wanted > least ? wanted : least) + step - 1) / step * step;
+    return size < most ? size : most;
+  }
+  constexpr std::uint64_t quarter() const { return chunk_bytes / 4; }
+  constexpr std::uint64_t padded() const { return (bytes + 255) / 256 * 256; }
+  constexpr std::uint64_t begin_of(std::uint64_t i) const {
+    if (!tapers) return i * chunk_bytes < bytes ? i * chunk_bytes : bytes;
+    const std::uint64_t left = chunks() - i;
+    if (left < 3) return left == 0 ? bytes : padded() - (2 * left - 1) * quarter();
+    return i < 3 ? (i == 0 ? 0 : 2 * i - 1) * quarter() : 3 * quarter() + (i - 2) * chunk_bytes;
   }
 };
 
@@ -172,7 +201,7 @@ XYL_FN void deliver_moved(S& s, const copied_call& c, const movement& m) {
   }
 }
 
-// And where the pieces are added up: the input is this rank's own.
+// And where the pieces are added up: the input is this rank's own piece.
 template <class S, class R>
 XYL_FN void reduce_moved(S& s, const copied_call& c, const R& red) {
   const range part = part_of_block(s, units_of(c.count, per_unit(red)));

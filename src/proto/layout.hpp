@@ -18,7 +18,7 @@
 //
 //   [control][flags: family x source x block][pair counters][packets: slot x source][packs: slot x source]
 //   [bulk: slot x source][messages: source x block x slot of the pair][team lines: slot][self-tests]
-//   [copies: one of four slots x source][one-way rings: source x slot of the ring][their counters]
+//   [copies: one of eight slots x source][one-way rings: source x slot of the ring][their counters]
 #pragma once
 
 #include <cstddef>
@@ -78,6 +78,7 @@ enum class flag_family : int {
   copied_share,    // of copied.hpp, in numbers of chunks,
   copied_result,   // and the same of results
   one_way,         // of one_way.hpp, in numbers of messages: by who has taken them out
+  one_shot_step,   // of one_shot_in_steps(), in numbers of steps
   header,          // no flag: room for a header of each block, see header_line()
   ring             // the last, since it takes twice the room
 };
@@ -188,7 +189,7 @@ struct layout {
     return blocks < 64 ? (blocks < 16 ? blocks : 16) : blocks / 4;
   }
   // As many chunks are on their way together, of copy engines and of each block of a long message.
-  static constexpr unsigned copy_slots = 4, long_slots = 4;
+  static constexpr unsigned copy_slots = 8, long_slots = 4;
 
   // packet_bytes and bulk_bytes: budgets of one slot, shared by all sources. message_bytes: the same of all pairs'
   // rings. copy_bytes: of all that copy engines write. wide_bytes: of one slot of packs.

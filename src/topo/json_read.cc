@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <nlohmann/json.hpp>
 
 #include "topo/xml.hpp"
 

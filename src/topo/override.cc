@@ -3,6 +3,7 @@
 #include "topo/override.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>

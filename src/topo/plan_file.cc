@@ -2,6 +2,7 @@
 #include "topo/plan_file.hpp"
 
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/parse.hpp"

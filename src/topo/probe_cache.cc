@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "topo/probe_cache.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "topo/cache_file.hpp"
 
 namespace xyl::topo {

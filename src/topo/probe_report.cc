@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "topo/figure_merge.hpp"
 #include "topo/override.hpp"

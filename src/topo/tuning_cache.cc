@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "proto/call.hpp"
 #include "topo/cache_file.hpp"

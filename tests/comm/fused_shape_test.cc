@@ -25,8 +25,9 @@ TEST(FusedShape, EveryShapeFits) {
             for (const bool clusters : {false, true})
               for (const fused_pattern pattern :
                    {fused_pattern::all_reduce, fused_pattern::norm, fused_pattern::fp8_per_group})
-                for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
-                                              fused_form::two_shot, fused_form::one_shot_pull}) {
+                for (const fused_form form :
+                     {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
+                      fused_form::two_shot_slices, fused_form::two_shot, fused_form::one_shot_pull}) {
                   const layout map = layout::make(static_cast<unsigned>(ranks), 64, 1 << 20, 16 << 20);
                   fused_work w;
                   w.hidden = hidden;
@@ -55,15 +56,23 @@ TEST(FusedShape, EveryShapeFits) {
                   ASSERT_GE(s.rows, 1u);
                   const std::uint64_t row = std::uint64_t{hidden} * element;
                   if (uses_packets(form)) {
-                    // Scattered rows, and norms behind them.
-                    ASSERT_LE(s.rows * w.row_line_stride * 8 * (uses_shares(form) ? 2 : 1), map.packet_capacity());
+                    // In two shots slices that come and slices that are sent on, and for each group its squares.
+                    const std::uint64_t lines = form == fused_form::packet ? w.row_line_stride : pieces / ranks * 2;
+                    ASSERT_LE(s.rows * lines * 8, map.packet_capacity());
+                    if (form == fused_form::two_shot_packet) {
+                      ASSERT_LE(s.rows * (pieces + 31) / 32 * 8, map.packet_capacity() / 2);
+                    }
                     ASSERT_LE(scale_width(pattern), 32 * piece);
                   } else if (form == fused_form::one_shot) {
                     ASSERT_LE(s.rows * row, map.bulk_stride);
+                  } else if (form == fused_form::two_shot_slices) {
+                    ASSERT_EQ(w.split, 1u);
+                    ASSERT_LE(s.rows * 2 * row / ranks, map.bulk_stride);
+                    ASSERT_LE(s.rows * pieces / 16 * 4, map.bulk_stride / 2);
                   } else if (form == fused_form::two_shot) {
                     ASSERT_LE(s.rows * (row + w.wire_row_bytes(element)), map.bulk_stride);
                   }
-                  if (w.split > 1 && pattern != fused_pattern::all_reduce && !w.is_clustered) {
+                  if (w.split > 1 && teams_meet(form, w) && !w.is_clustered) {
                     const unsigned shares = uses_shares(form) ? static_cast<unsigned>(ranks) : 1u;
                     ASSERT_LE(s.rows * shares, layout::team_rows);
                   }
@@ -104,9 +113,8 @@ TEST(FusedShape, WhatIsPulledStaysSoWhereItCan) {
   w.tokens = 32;
   w.share = 16;
   w.pattern = fused_pattern::norm;
-  for (const unsigned element : {2u, 4u})
-    EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, element, 2, some_limits, map, w).form,
-              fused_form::one_shot_pull);
+  EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, 2, 2, some_limits, map, w).form,
+            fused_form::one_shot_pull);
   // Where not one block of it fits on a device.
   fused_limits without = some_limits;
   without.blocks[static_cast<int>(fused_form::one_shot_pull)] = 0;
@@ -117,6 +125,22 @@ TEST(FusedShape, WhatIsPulledStaysSoWhereItCan) {
       shape_fused_or_next(fused_form::one_shot_pull, 2, 4, some_limits, layout::make(4, 64, 1 << 20, 16 << 20), w)
           .form,
       fused_form::one_shot);
+}
+
+// Fp32 rows have no kernels in two shots of packets, nor any that pull: the forms behind these do it.
+TEST(FusedShape, RowsOfFp32AreHandedOn) {
+  const layout map = layout::make(4, 64, 1 << 20, 16 << 20);
+  fused_work w;
+  w.hidden = 1024;
+  w.tokens = 8;
+  w.share = 2;
+  w.pattern = fused_pattern::norm;
+  for (const fused_form form : {fused_form::two_shot_packet, fused_form::one_shot_pull}) {
+    for (const int ranks : {2, 4}) EXPECT_EQ(shape_fused(form, 4, ranks, some_limits, map, w).blocks, 0u);
+    EXPECT_EQ(shape_fused_or_next(form, 4, 4, some_limits, map, w).form, fused_form::one_shot);
+  }
+  for (const fused_form form : {fused_form::packet, fused_form::one_shot, fused_form::two_shot})
+    EXPECT_NE(shape_fused(form, 4, 4, some_limits, map, w).blocks, 0u);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ void expect_launches_that_fit(int ranks, const char* variable, const char* value
     int calls = 0;
     for (int r : {0, ranks - 1})
       for (const std::size_t count : {1ull, 4001ull, 300'000ull, 3'000'001ull, 90'000'017ull})
-        for (const xylDataType_t type : {xylUint8, xylFloat64}) {
+        for (const xylDataType_t type : {xylUint8, xylBfloat16, xylFloat64}) {
           xylComm_t comm = comms[static_cast<std::size_t>(r)];
           xylResult_t said = xylSuccess;
           for (int n = 0; make_call(n, count, type, r == 0 ? 1 : 0, comm, said); ++n, ++calls)

@@ -149,21 +149,20 @@ class fused_device {
 
   bool spread_by_hand(const wished_shape& wish, unsigned element_bytes, const fused_limits& limits, fused_work& w,
                       fused_shape& shape) const {
+    if (wish.form == fused_form::two_shot_slices && wish.split > 1) return false;
     const unsigned piece = (uses_packets(wish.form) ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
     const int fixed = ranks_of_fused_kernel(wish.form, r_.ranks(), element_bytes, w);
     const unsigned most_lanes = most_fused_lanes(wish.form, fixed);
     w.spread(piece, wish.split);
-    w.is_clustered = w.split > 1 && w.pattern != fused_pattern::all_reduce && limits.has_clusters();
+    w.is_clustered = w.split > 1 && teams_meet(wish.form, w) && limits.has_clusters();
     const unsigned most = (w.is_clustered ? limits.clustered : limits.blocks)[static_cast<int>(wish.form)];
     if (w.split != wish.split || w.split > most || w.split > most_blocks_of_row ||
         w.pieces_of_block > most_lanes * static_cast<unsigned>(fused_pieces_of_lane(wish.form)))
       return false;
-    if (w.split > 1 && !w.is_clustered)
+    if (w.split > 1 && teams_meet(wish.form, w) && !w.is_clustered)
       shape.rows = std::min<std::uint64_t>(
           shape.rows, layout::team_rows / (uses_shares(wish.form) ? static_cast<unsigned>(r_.ranks()) : 1));
-    const std::uint64_t teams =
-        (uses_shares(wish.form) ? w.share : w.tokens) *
-        (wish.form == fused_form::two_shot_packet ? static_cast<unsigned>(r_.ranks() - 1) : 1);
+    const std::uint64_t teams = uses_shares(wish.form) ? w.share : w.tokens;
     shape.blocks = static_cast<unsigned>(std::clamp<std::uint64_t>(teams, 1, most / w.split)) * w.split;
     const unsigned warp_for_headers = uses_packets(wish.form) && fixed == 2 ? 0 : 32;
     shape.lanes = std::min(std::min(w.pieces_of_block, (pieces + 31) / 32 * 32) + warp_for_headers, most_lanes);

@@ -53,6 +53,11 @@ void use(device_rank& r, launch_overlap overlap) {
   r.side().use(choice);
 }
 
+// Whole numbers, so that sums are exact: every algorithm has fp32.
+float number_of(std::size_t seed, int rank, std::size_t i) {
+  return static_cast<float>(input_value<std::uint32_t>(seed, rank, i) % 1024);
+}
+
 // The first result becomes the second's input.
 void all_reduces(device_rank& r, launch_overlap overlap) {
   for (const algorithm how : {algorithm::packet, algorithm::two_shot_packet, algorithm::one_shot,
@@ -62,8 +67,8 @@ void all_reduces(device_rank& r, launch_overlap overlap) {
       const std::size_t bytes = count * 4;
       if (bytes > r.capacity(how)) continue;
       device_bytes good(bytes), input(bytes), middle(bytes), output(bytes);
-      std::vector<std::int32_t> values(count);
-      for (std::size_t i = 0; i < count; ++i) values[i] = input_value<std::int32_t>(count, r.rank(), i);
+      std::vector<float> values(count);
+      for (std::size_t i = 0; i < count; ++i) values[i] = number_of(count, r.rank(), i);
       must(cudaMemcpy(good.data, values.data(), bytes, cudaMemcpyHostToDevice), "copy in");
       const unsigned blocks = std::min(r.most_blocks(), 1 + static_cast<unsigned>(count / 5000));
       for (const bool in_graph : {false, true}) {
@@ -75,19 +80,18 @@ void all_reduces(device_rank& r, launch_overlap overlap) {
           what.to[0] = input.data;
           what.bytes[0] = bytes;
           must(copy_late(what, late_us, stream), "copy_late");
-          r.all_reduce(how, blocks, input.data, middle.data, count, 4, xylInt32, xylSum, stream);
-          r.all_reduce(how, blocks, middle.data, output.data, count, 4, xylInt32, xylSum, stream);
+          r.all_reduce(how, blocks, input.data, middle.data, count, 4, xylFloat32, xylSum, stream);
+          r.all_reduce(how, blocks, middle.data, output.data, count, 4, xylFloat32, xylSum, stream);
         });
         const auto once = middle.content(), twice = output.content();
         std::size_t wrong = 0, wrong_twice = 0;
         for (std::size_t i = 0; i < count; ++i) {
-          std::uint32_t sum = 0, got, got_twice;
-          for (int p = 0; p < r.ranks(); ++p)
-            sum += static_cast<std::uint32_t>(input_value<std::int32_t>(count, p, i));
+          float sum = 0, got, got_twice;
+          for (int p = 0; p < r.ranks(); ++p) sum += number_of(count, p, i);
           std::memcpy(&got, &once[i * 4], 4);
           std::memcpy(&got_twice, &twice[i * 4], 4);
           wrong += got != sum;
-          wrong_twice += got_twice != sum * static_cast<unsigned>(r.ranks());
+          wrong_twice += got_twice != sum * static_cast<float>(r.ranks());
         }
         expect(wrong == 0 && wrong_twice == 0 && r.poisoned() == 0,
                "rank %d: %s of %zu, overlap %s%s: %zu of the first and %zu of the second are wrong, poison %llx",
@@ -101,7 +105,7 @@ void all_reduces(device_rank& r, launch_overlap overlap) {
 void fused(device_rank& r, launch_overlap overlap) {
   fused_device device(r);
   for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
-                                fused_form::two_shot, fused_form::one_shot_pull})
+                                fused_form::two_shot_slices, fused_form::two_shot, fused_form::one_shot_pull})
     for (const std::uint64_t tokens : {1ull, 9ull})
       for (const unsigned hidden : {1024u, 7168u}) {
         test::fused_case f;

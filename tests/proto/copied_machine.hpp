@@ -29,7 +29,12 @@ struct copied_plan {
   unsigned shift = 0;                        // elements by which both buffers are off
   collective what = collective::all_reduce;  // or all_gather, all_to_all, reduce_scatter, broadcast from rank 1
 
-  bool is_one_phase() const { return what != collective::all_reduce; }
+  bool is_one_phase(int ranks) const {
+    return what != collective::all_reduce || copied_message::sums_in_one_phase(static_cast<unsigned>(ranks));
+  }
+  bool adds_up(int ranks) const {
+    return is_one_phase(ranks) && (what == collective::all_reduce || what == collective::reduce_scatter);
+  }
   bool has_many_in() const { return what == collective::all_to_all || what == collective::reduce_scatter; }
   bool has_many_out() const { return what == collective::all_to_all || what == collective::all_gather; }
   movement moves(std::uint64_t bytes) const {
@@ -140,10 +145,10 @@ class copied_machine {
         if (on == copy_queue::compute) good = other_call(r, c, calls_[i].kind, ++seed) && good;
         continue;
       }
-      if (on == copy_queue::compute) good = meet(r, c, ++seed) && good;
       const std::uint64_t bytes = count_of(i) * element_bytes(calls_[i].kind);
+      const bool one_phase = calls_[i].is_one_phase(plan_.ranks);
       const copied_message message =
-          calls_[i].is_one_phase() ? copied_message::cut_piece(bytes, map_) : copied_message::cut(bytes, map_);
+          one_phase ? copied_message::cut_piece(bytes, map_) : copied_message::cut(bytes, map_);
       const auto enqueue = [&](const copied_operation& o) {
         queued q{o, 0};
         if (o.what == copied_operation::mark) q.mark = ++set[static_cast<unsigned>(o.where.index())];
@@ -151,11 +156,10 @@ class copied_machine {
         if (o.on == on) good = run_one(r, c, q, message.chunk(o.chunk), calls_[i], good, ++seed) && good;
         return true;
       };
-      if (calls_[i].is_one_phase())
+      if (one_phase)
         for_each_copied_movement(message.chunks(), enqueue);
       else
         for_each_copied_operation(message.chunks(), enqueue);
-      if (on == copy_queue::compute) good = meet(r, c, ++seed) && good;
     }
     return good;
   }
@@ -172,10 +176,6 @@ class copied_machine {
     for (int p = 0; p < plan_.ranks; ++p) c.workspace[p] = ranks_[unsigned_of(r)]->workspaces[unsigned_of(p)];
   }
 
-  bool meet(int r, const call<machine_capacity>& c, std::uint64_t seed) {
-    Space s(*ranks_[unsigned_of(r)], 0, 1, 0, seed);
-    return barrier(s, c);
-  }
   bool other_call(int r, const call<machine_capacity>& c, int kind, std::uint64_t seed) {
     Space s(*ranks_[unsigned_of(r)], 0, 1, 0, seed);
     bool good = false;
@@ -211,12 +211,14 @@ class copied_machine {
       case copied_operation::await_mark:
         while (mark.load(std::memory_order_acquire) < q.mark) sched_yield();
         return true;
+      case copied_operation::meet:
+        return barrier(s, c);
       case copied_operation::step:
         return run_copy_step(s, c, q.what.how);
       case copied_operation::reduce:
       case copied_operation::deliver: {
         if (!s.begin_pair()) return false;
-        const bool adds_up = q.what.what == copied_operation::reduce || plan.what == collective::reduce_scatter;
+        const bool adds_up = q.what.what == copied_operation::reduce || plan.adds_up(plan_.ranks);
         const std::uint64_t own = plan.what == collective::reduce_scatter ? m.input_stride * unsigned_of(r) : 0;
         const copied_call now{
             c.input + own + k.first, c.output + k.first, k.bytes / element_bytes(kind), r, plan_.ranks,
@@ -226,12 +228,12 @@ class copied_machine {
           with_selected(kind, [&]<class Kind>(Kind) {
             reduction<portable_codec<typename Kind::element>, typename Kind::combining, 0> red;
             if (Kind::average) red.divisor = static_cast<unsigned>(plan_.ranks);
-            if (plan.is_one_phase())
+            if (plan.is_one_phase(plan_.ranks))
               reduce_moved(on_first_block, now, red);
             else
               reduce_copied(on_first_block, now, red, k);
           });
-        else if (plan.is_one_phase())
+        else if (plan.is_one_phase(plan_.ranks))
           deliver_moved(on_first_block, now, {k.bytes, m.input_stride, m.output_stride, m.from, m.to});
         else
           deliver_copied(on_first_block, now, k);
@@ -245,17 +247,19 @@ class copied_machine {
       std::byte* const there = c.workspace[p] + map_.copied_offset(k.number, unsigned_of(r));
       const std::uint64_t region = map_.copy_stride * unsigned_of(p);
       const std::byte* const here = c.workspace[r] + map_.copied_offset(k.number, 0) + region;
-      const bool phase = plan.is_one_phase();
-      if (q.what.on == copy_queue::send_shares && phase && m.goes(r, p))
+      const bool phase = plan.is_one_phase(plan_.ranks);
+      const bool sends = q.what.on == copy_queue::send_shares || q.what.on == copy_queue::send_results;
+      const bool results =
+          !phase && (q.what.on == copy_queue::send_results || q.what.on == copy_queue::take_results);
+      const std::uint64_t at = results ? half : 0;
+      if (sends && phase && m.goes(r, p))
         std::memcpy(there, c.input + m.input_stride * unsigned_of(p) + k.first, k.bytes);
-      else if (q.what.on == copy_queue::send_shares && !phase)
+      else if (sends && !phase && !results)
         std::memcpy(there, c.input + k.first + k.begin_of(p), k.bytes_of(p));
-      else if (q.what.on == copy_queue::send_results)
+      else if (sends && results)
         std::memcpy(there + half, c.output + k.first + k.begin_of(r), k.bytes_of(r));
-      else if (plan_.staged && q.what.on == copy_queue::take_shares && (!phase || m.goes(p, r)))
-        std::memcpy(landed(r, k) + region, here, phase ? k.bytes : k.bytes_of(r));
-      else if (plan_.staged && q.what.on == copy_queue::take_results)
-        std::memcpy(landed(r, k) + region + half, here + half, k.bytes_of(p));
+      else if (!sends && plan_.staged && (!phase || m.goes(p, r)))
+        std::memcpy(landed(r, k) + region + at, here + at, phase ? k.bytes : k.bytes_of(results ? p : r));
     }
     return true;
   }

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <random>
@@ -78,6 +79,8 @@ class model {
     int held = -1;  // in series: the queue whose step waits
     std::array<std::uint64_t, copy_mark::count> marks{};
     std::map<flag_family, std::uint32_t> told;
+    int meetings = 0;  // that this rank has come to
+    bool is_in_meeting = false;
     std::uint64_t sums = 0;  // chunks whose result is in the output
     // By (slot, source, half): the chunk that lies there, one more; 0 if it is free.
     std::map<std::array<std::uint64_t, 3>, std::uint64_t> window, landing;
@@ -95,12 +98,17 @@ class model {
     }
     return true;
   }
-  // In series a step that waits has begun, and holds its device up.
+  bool all_have_come(int r) const {
+    return std::all_of(ranks_.begin(), ranks_.end(),
+                       [&](const device& d) { return d.meetings >= ranks_[static_cast<unsigned>(r)].meetings; });
+  }
+  // In series a step that waits has begun, and holds its device up; so does a meeting.
   bool can_go_on(int r, int q) const {
     const device& d = ranks_[static_cast<unsigned>(r)];
     if (at_end(r, q)) return false;
     const entry& e = d.queue[q][d.next[q]];
-    if (d.held >= 0) return d.held == q && is_satisfied(r, e.what.how);
+    if (d.held >= 0) return d.held == q && (d.is_in_meeting ? all_have_come(r) : is_satisfied(r, e.what.how));
+    if (e.what.what == copied_operation::meet) return !d.is_in_meeting || all_have_come(r);
     if (e.what.what == copied_operation::await_mark)
       return d.marks[static_cast<unsigned>(e.what.where.index())] >= e.mark;
     if (e.what.what == copied_operation::step && !plan_.in_series) return is_satisfied(r, e.what.how);
@@ -110,7 +118,16 @@ class model {
   void go_on(int r, int q) {
     device& d = ranks_[static_cast<unsigned>(r)];
     const entry& e = d.queue[q][d.next[q]];
-    if (e.what.what == copied_operation::step) {
+    if (e.what.what == copied_operation::meet) {
+      d.meetings += !d.is_in_meeting;
+      d.is_in_meeting = !all_have_come(r);
+      d.held = plan_.in_series && d.is_in_meeting ? q : -1;
+      if (d.is_in_meeting) return;
+    } else if (e.what.what == copied_operation::step) {
+      // Its number is known once the first meeting is over, and until the last. (Waits for what has been sent make
+      // a step wait for that too, but that is not what they are left out for.)
+      if (plan_.without != copy_mark::sent && (d.meetings != 1 || d.is_in_meeting))
+        wrong_ = "a step is outside of the meetings";
       if (e.what.how.tells) d.told[e.what.how.family] = e.what.how.number;
       d.held = plan_.in_series ? q : -1;
       if (!is_satisfied(r, e.what.how)) return;
@@ -140,13 +157,15 @@ class model {
   void move(int r, const copied_operation& o) {
     device& mine = ranks_[static_cast<unsigned>(r)];
     const std::uint64_t chunk = o.chunk;
-    if (o.on == copy_queue::send_results && mine.sums <= chunk) wrong_ = "a result is sent before there is one";
+    if (!plan_.one_phase && o.on == copy_queue::send_results && mine.sums <= chunk)
+      wrong_ = "a result is sent before there is one";
     if (o.what == copied_operation::reduce) mine.sums = chunk + 1;
     for (int p = 0; p < plan_.ranks; ++p) {
       if (p == r) continue;
       device& theirs = ranks_[static_cast<unsigned>(p)];
-      const bool result = o.on == copy_queue::send_results || o.on == copy_queue::take_results ||
-                          (o.what == copied_operation::deliver && !plan_.one_phase);
+      const bool result =
+          !plan_.one_phase && (o.on == copy_queue::send_results || o.on == copy_queue::take_results ||
+                               o.what == copied_operation::deliver);
       switch (o.on) {
         case copy_queue::send_shares:
         case copy_queue::send_results:
@@ -182,7 +201,7 @@ std::string first_wrong(model_plan p, std::uint64_t seeds) {
 
 TEST(copied_schedule, nobody_waits_for_ever_and_no_slot_is_written_too_early) {
   for (const int ranks : {2, 3, 4})
-    for (const std::uint64_t chunks : {1u, 2u, 3u, 4u, 5u, 11u})
+    for (const std::uint64_t chunks : {1u, 2u, 3u, 4u, 5u, 11u, 19u})
       for (const bool staged : {false, true})
         for (const bool in_series : {false, true})
           for (const bool one_phase : {false, true})
@@ -192,17 +211,26 @@ TEST(copied_schedule, nobody_waits_for_ever_and_no_slot_is_written_too_early) {
 }
 
 TEST(copied_schedule, a_wait_that_is_left_out_is_missed) {
+  constexpr std::uint64_t slots = layout::copy_slots;
   for (const int mark : {copy_mark::sent, copy_mark::result_sent})
     EXPECT_NE(first_wrong({3, 11, true, true, 0, mark}, 400).find("wait for each other"), std::string::npos)
         << mark;
-  for (const int mark : {copy_mark::taken, copy_mark::summed, copy_mark::result_sent, copy_mark::results_taken})
+  for (const int mark :
+       {copy_mark::taken, copy_mark::summed, copy_mark::result_sent, copy_mark::results_taken, copy_mark::met})
     EXPECT_NE(first_wrong({3, 11, true, false, 0, mark}, 400), "") << mark;
+  EXPECT_NE(first_wrong({2, 11, true, true, 0, copy_mark::sent, slots, true}, 400).find("wait for each other"),
+            std::string::npos);
+  for (const int mark : {copy_mark::met, copy_mark::taken, copy_mark::summed})
+    EXPECT_NE(first_wrong({2, 11, true, false, 0, mark, slots, true}, 400), "") << mark;
   // Slots are kept apart by the order alone, and for fewer of them it is not enough.
-  for (const bool staged : {false, true})
-    for (const bool one_phase : {false, true})
-      EXPECT_NE(first_wrong({3, 11, staged, false, 0, -1, 3, one_phase}, 400).find("is written over"),
+  for (const bool staged : {false, true}) {
+    EXPECT_NE(first_wrong({3, 11, staged, false, 0, -1, 3}, 400).find("is written over"), std::string::npos)
+        << staged;
+    for (const int ranks : {2, 3})
+      EXPECT_NE(first_wrong({ranks, 19, staged, false, 0, -1, slots - 1, true}, 1000).find("is written over"),
                 std::string::npos)
-          << staged << one_phase;
+          << staged << ranks;
+  }
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ class copied : public testing::TestWithParam<std::tuple<int, bool>> {
     p.ranks = std::get<0>(GetParam());
     p.staged = std::get<1>(GetParam());
     p.seed = seed;
+    // Chunks of one size, and smaller ones at both ends.
+    p.stride = seed % 3 == 0 ? 512 : 1024;
     // The low half of the epoch wraps, and flags count on.
     p.last_epoch = seed % 2 ? epoch_zero : 0xfffffff6ull;
     return p;
@@ -100,6 +102,36 @@ TEST(copied_message, chunks_cover_a_message_and_fit_their_slots) {
         ASSERT_EQ(next, bytes);
       }
     }
+}
+
+TEST(copied_message, pieces_fit_their_slots_and_are_smaller_at_both_ends_where_there_are_many) {
+  bool some_taper = false;
+  for (const std::uint64_t slots : {std::uint64_t{layout::copy_slots} * 2 * 256,
+                                    std::uint64_t{layout::copy_slots} * 2 * 1024, std::uint64_t{32} << 20}) {
+    const layout map = layout::make(2, 1, 4096, 8192, 0, 4, slots);
+    for (const std::uint64_t bytes :
+         {1ull, 15ull, 4096ull, 5119ull, 1'000'001ull, 5'000'000ull, 1ull << 22, (1ull << 22) + 1, 1ull << 27}) {
+      const copied_message m = copied_message::cut_piece(bytes, map);
+      const std::uint64_t chunks = m.chunks();
+      std::uint64_t next = 0;
+      for (std::uint64_t i = 0; i < chunks; ++i) {
+        const copied_chunk k = m.chunk(i);
+        ASSERT_EQ(k.first, next);
+        ASSERT_EQ(k.first % 256, 0u);
+        ASSERT_GT(k.bytes, 0u);
+        ASSERT_LE(k.bytes, map.copy_stride);
+        next += k.bytes;
+      }
+      ASSERT_EQ(next, bytes);
+      if (!m.tapers) continue;
+      some_taper = true;
+      EXPECT_EQ(m.chunk(0).bytes * 2, m.chunk(1).bytes);
+      EXPECT_LT(m.chunk(1).bytes, m.chunk(2).bytes);
+      EXPECT_LE(m.chunk(chunks - 1).bytes * 4, m.chunk_bytes);
+      EXPECT_EQ(m.chunk(chunks - 2).bytes * 2, m.chunk_bytes);
+    }
+  }
+  EXPECT_TRUE(some_taper);
 }
 
 }  // namespace

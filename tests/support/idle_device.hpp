@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A device half that does nothing, successfully, except that it refuses, like a device, what does not fit into a
-// region of the workspace: tests derive from it what they look at. All memory is a device's.
+// region of the workspace, and what types that share kernels have none for: tests derive from it what they look at.
+// All memory is a device's.
 #pragma once
 
 #include "exec/device_side.hpp"
 #include "exec/dispatch.hpp"
 #include "exec/room.hpp"
+#include "proto/stand_in.hpp"
 
 namespace xyl::test {
 
@@ -37,6 +39,7 @@ class idle_device : public device_side {
   memory_kind classify(const void*) const override { return memory_kind::device; }
   result all_reduce(device_launch how, const void*, void*, std::uint64_t count, const call_record& record,
                     xylStream_t) override {
+    XYL_TRY(check_way(!uses_wide_packets(how.how), record));
     return check_room(map_, how.how, facts_of(record.type)->bytes, count);
   }
   result all_reduce_by_copies(const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
@@ -53,6 +56,7 @@ class idle_device : public device_side {
     return check_room(map_, how.form, how.what.bytes);
   }
   result pull_reduce(pull_form form, unsigned, const pull_call<device_capacity>& what, xylStream_t) override {
+    XYL_TRY(check_way(form != pull_form::staged, what.record));
     return check_room(map_, form, facts_of(what.record.type)->bytes, what.count);
   }
   result pull_move(window_use, unsigned, const movement&, const pull_call<device_capacity>&, xylStream_t) override {
@@ -95,6 +99,12 @@ class idle_device : public device_side {
   void wait_at_most(std::int64_t) override {}
   result drain() override { return {}; }
   void disconnect() override {}
+
+ private:
+  static result check_way(bool is_for_all_types, const call_record& record) {
+    if (is_for_all_types || has_all_ways(record.type)) return {};
+    return error(xylInternalError, "no kernel for type %d", record.type);
+  }
 
  protected:
   const layout map_;

@@ -3,6 +3,7 @@
 #include "tools/topo_plan.hpp"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <stdlib.h>
 
 #include <algorithm>

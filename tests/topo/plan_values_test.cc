@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "topo/built_machines.hpp"
 #include "topo/describe.hpp"

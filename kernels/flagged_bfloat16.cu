@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: BSD-3-Clause
-#include "kernels/flagged.cuh"
-
-template xyl::flagged_families xyl::flagged_kernels<xyl::bfloat16>();

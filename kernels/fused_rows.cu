@@ -1,6 +1,0 @@
-// SPDX-License-Identifier: BSD-3-Clause
-#include "kernels/fused_rows.cuh"
-
-template xyl::kernel xyl::rows_kernel_of<xyl::float16, true>();
-template xyl::kernel xyl::rows_kernel_of<xyl::bfloat16, true>();
-template xyl::kernel xyl::rows_kernel_of<float, true>();

@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: BSD-3-Clause
-#include "kernels/pull.cuh"
-
-template xyl::pull_families xyl::pull_kernels<xyl::float16>();
