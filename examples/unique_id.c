@@ -40,6 +40,10 @@ int main(int argc, char **argv) {
   xylUniqueId id;
   int failed = 0;
 
+  if (ranks < 1) {
+    fprintf(stderr, "usage: %s [RANKS], 1 or more\n", argv[0]);
+    return 2;
+  }
   /* This process serves the id to the ranks, so it stays until they have ended. */
   if (xylGetUniqueId(&id) != xylSuccess) {
     fprintf(stderr, "no unique id: %s\n", xylGetLastError(NULL));

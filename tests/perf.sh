@@ -54,6 +54,13 @@ grep -q '4 ranks' "$folder/out.txt"
 good 1 alltoall -t 2 -g 2 -b 1K -e 16K -f 16 $brief
 grep -q '4 ranks' "$folder/out.txt"
 
+# More ranks than a communicator can have are refused before a thread for each is started.
+if timeout 60 ./xylem-perf barrier -t 256 -g 256 >"$folder/out.txt" 2>&1; then
+  fail "65536 ranks were taken"
+fi
+grep -q '^xylem-perf: 65536 ranks .*, but a communicator has at most 256$' "$folder/out.txt" ||
+  fail "65536 ranks: $(cat "$folder/out.txt")"
+
 # Registered buffers, of processes and of several ranks in one.
 for collective in allreduce reducescatter allgather alltoall; do
   # shellcheck disable=SC2086

@@ -165,6 +165,11 @@ result explain_poison(std::uint64_t word, std::span<const control_block* const> 
         "the others waited for rank %d until XYLEM_TIMEOUT passed and went on without it; it leaves %s #%llu", rank,
         call.c_str(), number);
   if (code == xylTimeout) {
+    if (recorded && own.code == xylTimeout && own.peer != culprit && own.peer >= 0 &&
+        own.peer < static_cast<int>(controls.size()))
+      return error(
+          code, "rank %d waited for %s in %s #%llu until XYLEM_TIMEOUT passed; who kept all of them waiting was %s",
+          rank, name(own.peer).c_str(), call.c_str(), number, who.c_str());
     if (recorded && own.code == xylTimeout && own.waited_in == phase::header)
       return error(code, "rank %d waited for %s in %s #%llu until XYLEM_TIMEOUT passed: it never arrived", rank,
                    who.c_str(), call.c_str(), number);

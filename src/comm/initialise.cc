@@ -23,7 +23,7 @@ result make_unique_id(unique_id_bytes& out) {
   XYL_TRY(list_interfaces(interfaces));
   XYL_TRY(order_addresses(std::move(interfaces), p.socket_interfaces, addresses));
   rendezvous_id id;
-  XYL_TRY(rendezvous_server::start(std::move(addresses), p.timeout_warning_ns, id));
+  XYL_TRY(rendezvous_server::start(std::move(addresses), {p.timeout_warning_ns, p.connect_timeout_ns}, id));
   out = id.pack();
   return {};
 }

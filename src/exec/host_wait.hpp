@@ -81,6 +81,10 @@ class host_wait {
   using ready_function = std::function<bool()>;
   void record(xylResult_t code, const subject& what, std::uint64_t seen);
   bool until_slowly(const ready_function& ready, const subject& what, const std::uint64_t& seen);
+  bool poll_slowly(const ready_function& ready, const subject& what, const std::uint64_t& seen);
+  void poison_all(std::uint64_t reason);
+  void say_that_it_waits(int peer, std::int64_t now);
+  int last_awaited(int peer) const;
 
   std::vector<control_block*> controls_;
   int rank_;

@@ -124,6 +124,7 @@ result send_message(int socket, const void* data, std::size_t bytes, int passed,
 
 result receive_message(int socket, void* data, std::size_t capacity, std::size_t& length, unique_fd& passed,
                        deadline until) {
+  length = 0;
   for (;;) {
     iovec part{data, capacity};
     control_space control;
@@ -143,11 +144,11 @@ result receive_message(int socket, void* data, std::size_t capacity, std::size_t
     const unsigned count = take_descriptors(message, came);
     if (message.msg_flags & MSG_TRUNC)
       return error(xylSystemError, "a peer's message is longer than %zu bytes", capacity);
+    length = static_cast<std::size_t>(n);
     if (message.msg_flags & MSG_CTRUNC || count > 1)
       return error(xylSystemError,
                    "a peer's message came with descriptors that could not be taken (more than one, "
                    "or this process is at its limit, ulimit -n)");
-    length = static_cast<std::size_t>(n);
     passed = std::move(came);
     return {};
   }

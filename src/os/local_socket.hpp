@@ -30,7 +30,8 @@ result send_message(int socket, const void* data, std::size_t bytes, int passed,
 
 // Receives one message of at most `capacity` bytes. length 0: the peer has closed. passed receives the descriptor
 // that came along, if any. Errors: xylTimeout (nothing came), xylSystemError (also: a message that is too long, or
-// with more than one descriptor; it is consumed, and all that came with it is closed).
+// with more than one descriptor; it is consumed, and all that came with it is closed). With an error, length is 0 unless
+// the message was right and only its descriptor could not be taken.
 result receive_message(int socket, void* data, std::size_t capacity, std::size_t& length, unique_fd& passed,
                        deadline until);
 

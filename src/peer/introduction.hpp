@@ -18,7 +18,7 @@
 namespace xyl {
 
 // Changes whenever the workspace, a message or the course of initialisation changes its meaning.
-inline constexpr std::uint32_t wire_version = 6;
+inline constexpr std::uint32_t wire_version = 7;
 
 // What a rank has come to, with as much of its sentence as has room.
 struct report {

@@ -255,11 +255,14 @@ result peer_group::memory_by_socket(int peer, unique_fd& fd) {
   std::unique_lock lock(guard_);
   peer_state& other = peers_[peer];
   const bool came = changed_.wait_for(lock, std::chrono::milliseconds(ways_.handshake_ms),
-                                      [&] { return other.memory || dead(peer); });
+                                      [&] { return other.memory || !other.untaken.empty() || dead(peer); });
   if (other.memory) {
     fd = std::move(other.memory);
     return {};
   }
+  if (!other.untaken.empty())
+    return error(xylSystemError, "the workspace of %s could not be taken: %s", describe(peer).c_str(),
+                 other.untaken.c_str());
   return error(came ? xylRemoteError : xylTimeout, "%s did not hand over its workspace", describe(peer).c_str());
 }
 
@@ -352,6 +355,14 @@ bool peer_group::received(int peer, const message& m, unique_fd memory) {
   }
   changed_.notify_all();
   return true;
+}
+
+void peer_group::untaken(int peer, const std::string& why) {
+  {
+    const std::lock_guard lock(guard_);
+    peers_[peer].untaken = why;
+  }
+  changed_.notify_all();
 }
 
 void peer_group::ended(int peer) noexcept {

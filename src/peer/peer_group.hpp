@@ -89,6 +89,7 @@ class peer_group final : private service_client {
     bool watched = false;    // its process is
     bool connected = false;  // shook hands; guarded by guard_, as memory is
     unique_fd memory;        // arrived, not mapped yet
+    std::string untaken;     // why what arrived could not be taken
   };
 
   peer_group(int rank, allgather_function allgather, const layout& map, const peer_ways& ways);
@@ -107,6 +108,7 @@ class peer_group final : private service_client {
 
   bool welcome(const message& hello, message& answer, int& memory) override;
   bool received(int peer, const message& m, unique_fd memory) override;
+  void untaken(int peer, const std::string& why) override;
   void ended(int peer) noexcept override;
 
   const int rank_;

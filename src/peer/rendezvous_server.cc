@@ -34,11 +34,11 @@ int sooner(int a, int b) { return a < 0 ? b : b < 0 ? a : std::min(a, b); }
 
 int rendezvous_server::running() { return served.load(std::memory_order_acquire); }
 
-result rendezvous_server::start(std::vector<network_address> addresses, std::int64_t warning_ns,
+result rendezvous_server::start(std::vector<network_address> addresses, const rendezvous_patience& patience,
                                 rendezvous_id& out) {
   std::unique_ptr<rendezvous_server> made(new rendezvous_server);
   XYL_TRY(rendezvous_id::make(made->id_));
-  made->warning_ns_ = warning_ns;
+  made->patience_ = patience;
   made->id_.addresses = std::move(addresses);
   made->id_.fit();
   result why;
@@ -130,17 +130,20 @@ int rendezvous_server::patience_ms() const {
   if (complete_) return gathering_ ? sooner(patience, ms_until(gathering_since_ns_, exchange_limit_ns_)) : patience;
   if (ranks_ == 0) return patience;
   patience = sooner(patience, ms_until(began_ns_, least_timeout_ns_));
-  return warned_ || warning_ns_ == 0 ? patience : sooner(patience, ms_until(began_ns_, warning_ns_));
+  return warned_ || patience_.warning_ns == 0 ? patience
+                                              : sooner(patience, ms_until(began_ns_, patience_.warning_ns));
 }
 
 void rendezvous_server::let_in(int listener) {
   private_fd socket;
   not_let_in_ = accept_tcp(listener, socket);
   if (!not_let_in_.ok()) {
+    if (not_let_in_since_ns_ == 0) not_let_in_since_ns_ = now_ns();
     // The connection stays in the queue, and the listener readable: come back when there may be descriptors again.
     listeners_rest_ = deadline::in_ms(rest_ms);
     return;
   }
+  not_let_in_since_ns_ = 0;
   if (!socket) return;
   const auto is_stranger = [](const auto& one) { return !one->channel && !one->ended; };
   // Who proves itself at once, as ranks do, is never the oldest of a full house.
@@ -330,18 +333,21 @@ void rendezvous_server::drop_late() {
                           static_cast<double>(rendezvous_work_ns) * 1e-9));
     return;
   }
+  if (!not_let_in_.ok() && now_ns() - not_let_in_since_ns_ >= patience_.connect_ns)
+    return fail(error(xylRemoteError, "%s of %d could not come (XYLEM_CONNECT_TIMEOUT)%s", missing().c_str(),
+                      ranks_, why_missing().c_str()));
   if (now_ns() - began_ns_ < least_timeout_ns_) return;
   fail(error(xylTimeout, "%s of %d did not come within %.1f s (XYLEM_TIMEOUT)%s", missing().c_str(), ranks_,
              static_cast<double>(least_timeout_ns_) * 1e-9, why_missing().c_str()));
 }
 
 void rendezvous_server::warn_of_missing() {
-  if (warned_ || warning_ns_ == 0 || ranks_ == 0 || complete_ || !failure_.ok()) return;
-  if (now_ns() - began_ns_ < warning_ns_) return;
+  if (warned_ || patience_.warning_ns == 0 || ranks_ == 0 || complete_ || !failure_.ok()) return;
+  if (now_ns() - began_ns_ < patience_.warning_ns) return;
   warned_ = true;
   log_line(log_level::warn, no_rank,
            "unique id: %s of %d did not come within %.0f s of the first; giving up after %.0f s%s",
-           missing().c_str(), ranks_, static_cast<double>(warning_ns_) * 1e-9,
+           missing().c_str(), ranks_, static_cast<double>(patience_.warning_ns) * 1e-9,
            static_cast<double>(least_timeout_ns_) * 1e-9, why_missing().c_str());
 }
 

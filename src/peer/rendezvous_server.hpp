@@ -30,11 +30,17 @@ inline constexpr int rendezvous_capacity = 4096;  // ranks
 // that an exchange may take.
 inline constexpr std::int64_t rendezvous_work_ns = 5'000'000'000;
 
+struct rendezvous_patience {
+  std::int64_t warning_ns = 0;               // after how long a line names the ranks that have not come; 0: never
+  std::int64_t connect_ns = 10'000'000'000;  // after how long those that cannot be let in have given up
+};
+
 class rendezvous_server {
  public:
   // Listens on each address (ports are given by the system) and starts the thread. Addresses on which nobody can
-  // listen are left out. warning_ns: after how long a line names the ranks that have not come; 0: never.
-  static result start(std::vector<network_address> addresses, std::int64_t warning_ns, rendezvous_id& out);
+  // listen are left out.
+  static result start(std::vector<network_address> addresses, const rendezvous_patience& patience,
+                      rendezvous_id& out);
   // How many ids this process is serving.
   static int running();
 
@@ -80,13 +86,14 @@ class rendezvous_server {
   std::vector<private_fd> listeners_;
   std::vector<std::unique_ptr<guest>> guests_;
   deadline listeners_rest_ = deadline::in_ns(0);
-  result not_let_in_;   // why the last who came could not be let in
+  result not_let_in_;  // why the last who came could not be let in
+  std::int64_t not_let_in_since_ns_ = 0;
   int ranks_ = 0;       // unknown until the first has come
   int most_ranks_ = 0;  // where they differ: as many may still come to learn that
   int arrived_ = 0;
   int first_ = -1;         // which came first
   bool complete_ = false;  // all have come
-  std::int64_t warning_ns_ = 0;
+  rendezvous_patience patience_;
   std::int64_t began_ns_ = 0;  // when the first came
   bool warned_ = false;
   std::int64_t least_timeout_ns_ = INT64_MAX;   // from began_ns_, until all have come

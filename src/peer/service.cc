@@ -247,6 +247,11 @@ bool service::listen_to(watched& one) {
   unique_fd passed;
   const result came = receive_message(one.fd.get(), &m, sizeof m, length, passed, deadline::in_ns(0));
   if (came.code() == xylTimeout) return true;
+  if (!came.ok() && length == sizeof m) {
+    // This process's fault. The connection stays: its end would look like a death to the peer.
+    one.client->untaken(one.peer, came.text());
+    return true;
+  }
   return came.ok() && length == sizeof m && one.client->received(one.peer, m, std::move(passed));
 }
 

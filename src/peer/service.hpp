@@ -30,6 +30,8 @@ class service_client {
   virtual bool welcome(const message& hello, message& answer, int& memory) = 0;
   // The second message of a peer that was let in. False: it is wrong.
   virtual bool received(int peer, const message& m, unique_fd memory) = 0;
+  // That message came, but this process could not take what it carried.
+  virtual void untaken(int peer, const std::string& why) = 0;
   // The peer's socket or process has ended; everything watched for that peer is closed.
   virtual void ended(int peer) noexcept = 0;
 

@@ -142,9 +142,11 @@ struct control_block {
     give_up_record record;
   } gave_up;  // written by the owner alone
   struct alignas(128) {
-    std::uint8_t nonce[32];  // proves, to who reached this memory by a path, that it is the right memory
-    std::uint32_t life;      // see life; tells a peer that ends on purpose from one that dies
-  } identity;                // written by the owner alone; the nonce before the memory is shared
+    std::uint8_t nonce[32];   // proves, to who reached this memory by a path, that it is the right memory
+    std::uint32_t life;       // see life; tells a peer that ends on purpose from one that dies
+    std::uint32_t awaited;    // host: 1 + the rank that this one waits for, for more than a moment; 0: none
+    std::int64_t awaited_ns;  // and when it last looked
+  } identity;                 // written by the owner alone; the nonce before the memory is shared
 };
 
 struct layout {

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "exec/host_reduction.hpp"
 #include "tools/perf_collective.hpp"
 #include "tools/perf_start.hpp"
 #include "tools/perf_task.hpp"
@@ -90,6 +91,11 @@ int run(int argc, char** argv) {
   // may share a hardware queue with another's. The user's own setting wins.
   if (options.threads * options.ranks_per_thread > 1) ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const process self = start_mpi(&argc, &argv, options);
+  // Before a thread for each is started.
+  if (self.ranks() > host_capacity)
+    return leave(self, exit_usage,
+                 format_text("%d ranks (processes x --nthreads x --ngpus), but a communicator has at most %d",
+                             self.ranks(), host_capacity));
   std::string why = options.collective.empty() ? "" : task->objection(self.ranks());
   if (!why.empty()) return leave(self, exit_usage, why);
   std::ofstream csv;
@@ -139,8 +145,9 @@ int run(int argc, char** argv) {
   facts.places = gather_places(self, devices);
   crew threads(options.threads, MPI_COMM_WORLD);
   const auto team_of = [&](int thread) { run_team(self, threads, thread, devices, options, comms, *task, csv); };
-  std::vector<std::thread> others;
-  for (int thread = 1; thread < options.threads; ++thread) others.emplace_back(team_of, thread);
+  std::vector<std::thread> others(static_cast<std::size_t>(options.threads - 1));
+  for (int thread = 1; thread < options.threads; ++thread)
+    start_or_abort([&team_of, thread] { team_of(thread); }, others[static_cast<std::size_t>(thread - 1)]);
   team_of(0);
   for (std::thread& t : others) t.join();
   if (json.is_open()) json << task->json() << std::flush;

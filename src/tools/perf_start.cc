@@ -6,8 +6,9 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
+#include <utility>
 
+#include "os/quiet_thread.hpp"
 #include "xylem/xylem_mpi.h"
 
 namespace xyl {
@@ -27,17 +28,19 @@ int allgather_at_seat(void* context, const void* send, void* recv, std::size_t b
 std::vector<outcome> create_in_threads(const process& self, int devices, std::vector<xylComm_t>& out) {
   std::vector<outcome> outcomes(out.size());
   crew meeting(self.own_ranks, MPI_COMM_WORLD);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < self.own_ranks; ++i)
-    threads.emplace_back([&, i] {
-      const auto at = static_cast<std::size_t>(i);
+  std::vector<std::thread> threads(out.size());
+  for (int i = 0; i < self.own_ranks; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const auto create = [&, i, at] {
       if (devices > 0)
         if (const result used = use_device(device_of(self, devices, i)); !used.ok()) abort_all(-1, used.text());
       seat place(meeting, i);
       outcomes[at].code =
           xylCommInitOob(&out[at], self.ranks(), self.rank * self.own_ranks + i, allgather_at_seat, &place);
       outcomes[at].text = xylGetLastError(nullptr);
-    });
+    };
+    start_or_abort(create, threads[at]);
+  }
   for (std::thread& t : threads) t.join();
   return outcomes;
 }
@@ -85,6 +88,10 @@ void abort_all(int rank, const std::string& why) {
   std::fflush(stderr);
   MPI_Abort(MPI_COMM_WORLD, exit_failure);
   std::_Exit(exit_failure);
+}
+
+void start_or_abort(std::function<void()> body, std::thread& out) {
+  if (const result started = start_quiet_thread(std::move(body), out); !started.ok()) abort_all(-1, started.text());
 }
 
 int choose_devices(const perf_options& options, std::string& why) {

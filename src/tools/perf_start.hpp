@@ -6,7 +6,9 @@
 
 #include <mpi.h>
 
+#include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tools/perf_rank.hpp"
@@ -35,6 +37,8 @@ int smallest(int value);
 int leave(const process& self, int exit_code, const std::string& why);
 // For what one rank alone may know; rank < 0: the process. Ends all.
 [[noreturn]] void abort_all(int rank, const std::string& why);
+// A thread that cannot be started ends all, too.
+void start_or_abort(std::function<void()> body, std::thread& out);
 
 // The number of devices to use, 0 for host memory. All processes get the same verdict in `why` ("": go on).
 int choose_devices(const perf_options& options, std::string& why);

@@ -90,6 +90,28 @@ TEST(killed_rank_of_three, is_named_also_by_who_looks_after_another_has_left) {
   for (int r : {0, 2}) EXPECT_TRUE(ends[static_cast<std::size_t>(r)].good()) << r;
 }
 
+// Rank 0 waits for rank 2, and that, from a little later on, for rank 1, which has stopped.
+TEST(stopped_rank, is_named_also_by_who_waits_for_another_that_waits_for_it) {
+  const environment limit("XYLEM_TIMEOUT", "1");
+  const auto ends = forked_ranks(3, [&](int rank, meeting& m) {
+    test_communicator comm(3, rank, m);
+    ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
+    const pid_t own = ::getpid();
+    pid_t all[3];
+    ASSERT_EQ(m.allgather(rank)(&own, all, sizeof own), 0);
+    if (rank == 1) {
+      ::raise(SIGSTOP);
+      return;
+    }
+    if (rank == 2) ::usleep(100'000);
+    float x = 0;
+    EXPECT_EQ(xylRecv(&x, 1, xylFloat32, rank == 0 ? 2 : 1, comm, nullptr), xylTimeout);
+    EXPECT_TRUE(says(xylGetLastError(comm), "rank 1 (process")) << xylGetLastError(comm);
+    if (rank == 2) ::kill(all[1], SIGCONT);
+  });
+  for (int r = 0; r < 3; ++r) EXPECT_TRUE(ends[static_cast<std::size_t>(r)].good()) << r;
+}
+
 TEST(mismatched_count, is_invalid_usage_on_all_ranks_with_outputs_untouched) {
   for (int ranks : {2, 3, 4})
     for (std::size_t count : {4, 1000, 300'000})

@@ -199,34 +199,38 @@ TEST(unique_id, with_different_numbers_of_ranks_is_invalid_usage_for_all_also_fo
     }));
 }
 
-TEST(unique_id, of_a_process_that_has_no_descriptors_left_is_a_timeout_that_says_so) {
-  const environment soon("XYLEM_TIMEOUT", "2");
-  expect_good(forked_ranks(2, [&](int rank, meeting& m) {
-    const xylUniqueId id = shared_id(rank, 2, m);
-    if (rank == 1) {
+// Also where the others are patient: who could not connect does not come any more.
+TEST(unique_id, of_a_process_that_has_no_descriptors_left_is_an_error_that_says_so) {
+  for (const bool patient : {false, true}) {
+    const environment soon(patient ? "XYLEM_CONNECT_TIMEOUT" : "XYLEM_TIMEOUT", "2");
+    expect_good(forked_ranks(2, [&](int rank, meeting& m) {
+      const xylUniqueId id = shared_id(rank, 2, m);
+      if (rank == 1) {
+        m.wait();
+        EXPECT_NE(failed_init(id, 2, 1).code, xylSuccess);
+        m.wait();
+        return;
+      }
+      failure f{};
+      std::thread first([&] { f = failed_init(id, 2, 0); });
+      ::usleep(500'000);  // until it waits for rank 1
+      rlimit whole, none;
+      ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &whole), 0);
+      none = whole;
+      const int next = ::dup(0);
+      ::close(next);
+      none.rlim_cur = static_cast<rlim_t>(next);
+      ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
       m.wait();
-      EXPECT_NE(failed_init(id, 2, 1).code, xylSuccess);
+      first.join();
+      ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
+      EXPECT_EQ(f.code, patient ? xylRemoteError : xylTimeout) << f.text;
+      EXPECT_TRUE(says(f.text.c_str(), patient ? "rank 1 of 2 could not come" : "rank 1 of 2 did not come"))
+          << f.text;
+      EXPECT_TRUE(says(f.text.c_str(), "which made the id, cannot accept a connection")) << f.text;
       m.wait();
-      return;
-    }
-    failure f{};
-    std::thread first([&] { f = failed_init(id, 2, 0); });
-    ::usleep(500'000);  // until it waits for rank 1
-    rlimit whole, none;
-    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &whole), 0);
-    none = whole;
-    const int next = ::dup(0);
-    ::close(next);
-    none.rlim_cur = static_cast<rlim_t>(next);
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-    m.wait();
-    first.join();
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
-    EXPECT_EQ(f.code, xylTimeout) << f.text;
-    EXPECT_TRUE(says(f.text.c_str(), "rank 1 of 2 did not come")) << f.text;
-    EXPECT_TRUE(says(f.text.c_str(), "which made the id, cannot accept a connection")) << f.text;
-    m.wait();
-  }));
+    }));
+  }
 }
 
 TEST(unique_id, with_missing_ranks_is_a_timeout_that_names_them) {

@@ -42,7 +42,9 @@ TEST(transfer_shape, long_messages_use_the_whole_launch_and_stay_in_their_region
           ASSERT_LE(end(1, ranks - 1), map.messages);
           ASSERT_LE(end(0, 0), ranks == 2 ? map.messages : map.bulk_offset(0, 1));
         }
-        if (most >= 2) EXPECT_EQ(shape_of_transfer(64 << 20, map, most).blocks, most / 2) << ranks << " ranks";
+        if (most >= 2) {
+          EXPECT_EQ(shape_of_transfer(64 << 20, map, most).blocks, most / 2) << ranks << " ranks";
+        }
       }
 }
 

@@ -44,7 +44,9 @@ TEST(introduction, equal_ranks_fit_together) {
 
 TEST(introduction, names_both_ranks_of_different_versions) {
   refused_by_all([](auto& all) { all[2].library += 100; }, "rank 0 runs Xylem 0.1.0", "rank 2 runs 0.2.0");
-  refused_by_all([](auto& all) { all[0].wire = 7; }, "rank 0 runs Xylem 0.1.0 (wire version 7)", "rank 1 runs");
+  const std::string other = std::to_string(wire_version + 1);
+  refused_by_all([](auto& all) { all[0].wire = wire_version + 1; },
+                 ("rank 0 runs Xylem 0.1.0 (wire version " + other + ")").c_str(), "rank 1 runs");
 }
 
 TEST(introduction, refuses_other_sizes_and_layouts) {

@@ -43,7 +43,7 @@ network_address loopback(int family) {
 
 rendezvous_id served(int family = AF_INET) {
   rendezvous_id id;
-  const result r = rendezvous_server::start({loopback(family)}, 0, id);
+  const result r = rendezvous_server::start({loopback(family)}, {}, id);
   EXPECT_TRUE(r.ok()) << r.text();
   return id;
 }

@@ -22,7 +22,7 @@ TEST(rendezvous, with_a_rank_that_stands_still_between_exchanges_is_a_timeout_th
     loopback.sin_family = AF_INET;
     loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     rendezvous_id id;
-    ASSERT_TRUE(rendezvous_server::start({network_address(loopback)}, 0, id).ok());
+    ASSERT_TRUE(rendezvous_server::start({network_address(loopback)}, {}, id).ok());
     std::atomic<bool> over = false;
     std::thread other([&] {
       std::unique_ptr<rendezvous_client> client;

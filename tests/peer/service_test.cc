@@ -36,11 +36,13 @@ class client : public service_client {
     ++memories;
     return true;
   }
+  void untaken(int peer, const std::string&) override { untaken_from = peer; }
   void ended(int peer) noexcept override { ended_peer = peer; }
 
   secret_bytes secret{};
   unique_fd memory{::memfd_create("test", MFD_CLOEXEC)};
   std::atomic<int> memories{0};
+  std::atomic<int> untaken_from{-1};
   std::atomic<int> ended_peer{-1};
 };
 
@@ -222,6 +224,35 @@ TEST(service, goes_on_when_descriptors_run_out) {
     running->remove(&rank0);
   });
   EXPECT_TRUE(ends[0].good()) << ends[0].text();
+}
+
+// Its peers would see the end of the connection, and take it for a death.
+TEST(service, keeps_a_peer_whose_memory_it_has_no_descriptor_for) {
+  std::shared_ptr<service> running;
+  ASSERT_TRUE(service::acquire(running).ok());
+  client rank0;
+  running->add(&rank0);
+  unique_fd socket, came;
+  ASSERT_TRUE(connect_local(running->socket_name(), {}, socket).ok());
+  const message hello = message::make(message_kind::hello, 1, 0, rank0.secret);
+  ASSERT_TRUE(send_message(socket.get(), &hello, sizeof hello, -1, {}).ok());
+  message answer;
+  std::size_t length = 0;
+  ASSERT_TRUE(receive_message(socket.get(), &answer, sizeof answer, length, came, deadline::in_ms(10'000)).ok());
+  rlimit whole, none;
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &whole), 0);
+  none = whole;
+  none.rlim_cur = 0;  // of new ones
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const message mine = message::make(message_kind::memory, 1, 0, rank0.secret);
+  EXPECT_TRUE(send_message(socket.get(), &mine, sizeof mine, rank0.memory.get(), {}).ok());
+  EXPECT_TRUE(test::eventually([&] { return rank0.untaken_from == 1; }, 10'000));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
+  EXPECT_EQ(rank0.memories, 0);
+  EXPECT_EQ(rank0.ended_peer, -1);
+  socket.reset();
+  EXPECT_TRUE(test::eventually([&] { return rank0.ended_peer == 1; }, 10'000));
+  running->remove(&rank0);
 }
 
 TEST(service, a_forked_process_is_refused) {
