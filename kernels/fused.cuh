@@ -11,6 +11,7 @@
 #include "kernels/fused_table.hpp"
 #include "kernels/quantise_cuda.cuh"
 #include "proto/fused_pull.hpp"
+#include "proto/fused_slices.hpp"
 #include "proto/fused_two_shot_packet.hpp"
 
 namespace xyl {
@@ -60,6 +61,8 @@ __global__ void __launch_bounds__(most_fused_lanes(Form, Ranks), fused_blocks_of
     fused_two_shot_packet<kind>(space, given.what, given.work);
   else if constexpr (Form == fused_form::one_shot)
     fused_one_shot<kind>(space, given.what, given.work);
+  else if constexpr (Form == fused_form::two_shot_slices)
+    fused_two_shot_slices<kind>(space, given.what, given.work);
   else
     fused_two_shot<kind>(space, given.what, given.work);
 }
@@ -86,7 +89,7 @@ kernel fused_handle_if_built() {
 template <fused_form Form, class T>
 fused_family fused_kernels() {
   fused_family family;
-  if constexpr (!pulls(Form)) family.any = fused_handle_of<Form, T, 0>();
+  if constexpr (has_fused_kernel_for_any(Form)) family.any = fused_handle_of<Form, T, 0>();
   if constexpr (!std::is_same_v<T, float>)
     family.fixed = {fused_handle_if_built<Form, T, 2, true>(), fused_handle_if_built<Form, T, 4, true>(),
                     fused_handle_if_built<Form, T, 8, true>()};

@@ -11,7 +11,8 @@ namespace xyl {
 // Whether a form has kernels for elements of so many bytes. Rows of fp32 are rare: what takes other forms a little
 // longer has none.
 constexpr bool has_fused_kernels(fused_form form, std::size_t element_bytes) {
-  return element_bytes != 4 || (form != fused_form::two_shot_packet && !pulls(form));
+  return element_bytes != 4 ||
+         (form != fused_form::two_shot_packet && form != fused_form::two_shot_slices && !pulls(form));
 }
 
 // Whether a form has kernels for so many ranks alone: 2, 4 and 8, where a call of so many is done in that form
@@ -24,11 +25,18 @@ constexpr bool has_fused_kernel_for(fused_form form, int ranks, bool quantises) 
       return ranks == 2 || (ranks == 4 && !quantises);
     case fused_form::one_shot_pull:
       return ranks == 2;
+    case fused_form::two_shot_slices:
+      return !quantises;
     case fused_form::two_shot:
-      return ranks == 4 || ranks == 8;
+      return false;  // for residuals that their owners alone have
     default:
       return ranks == 2 || ranks == 4 || ranks == 8;
   }
+}
+
+// Whether it has others, for any number of ranks.
+constexpr bool has_fused_kernel_for_any(fused_form form) {
+  return !pulls(form) && form != fused_form::two_shot_slices;
 }
 
 // The ranks that the kernel of a call is made for, or 0: it takes any number.

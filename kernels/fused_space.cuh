@@ -88,12 +88,31 @@ class fused_space : public cuda_space<Capacity> {
     return true;
   }
 
-  static constexpr unsigned lanes_of_group = 32;
+  static constexpr bool has_warps = true;
 
-  template <class Op>
+  // The verdict is the warp's.
+  template <class Op, unsigned Width>
   __device__ __forceinline__ bool over_group(bool good, std::uint32_t leaf, std::uint32_t& out) {
-    out = over_warp<Op>(leaf);
+    out = over_warp<Op, static_cast<int>(Width)>(leaf);
     return __all_sync(~0u, good) != 0;
+  }
+
+  // Every warp goes through the whole tree by itself: a lane has eight neighbouring values.
+  template <class Op>
+  __device__ __forceinline__ std::uint32_t combine_stored(const std::uint32_t* values, unsigned count) const {
+    std::uint32_t value[4] = {};
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) {
+      const unsigned first = in_warp() * 8 + half * 4;
+      if (first >= count) continue;
+      const unit16 four = base::load_peer16(reinterpret_cast<const unit16*>(values + first));
+      std::uint32_t word[4];
+#pragma unroll
+      for (unsigned k = 0; k < 4; ++k) word[k] = first + k < count ? four.word[k] : 0;
+      value[2 * half] = Op::combine(word[0], word[1]);
+      value[2 * half + 1] = Op::combine(word[2], word[3]);
+    }
+    return over_groups<Op>(value);
   }
 
   // Every warp looks at all groups, beside its own pieces: one trip to memory, and nothing to hand around.
@@ -150,10 +169,10 @@ class fused_space : public cuda_space<Capacity> {
   }
 
   // Left and right halves of ever larger ranges meet; both get the value, which is the same in either order.
-  template <class Op>
+  template <class Op, int Width = 32>
   static __device__ __forceinline__ std::uint32_t over_warp(std::uint32_t value) {
 #pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2)
+    for (int distance = 1; distance < Width; distance *= 2)
       value = Op::combine(value, __shfl_xor_sync(~0u, value, distance));
     return value;
   }

@@ -17,7 +17,8 @@ struct type_entry {
 template <fused_form Form, class T>
 fused_family family_of() {
   fused_family family;
-  if constexpr (has_fused_kernels(Form, sizeof(T))) family = fused_kernels<Form, T>();
+  if constexpr (has_fused_kernels(Form, sizeof(T)) && Form != fused_form::two_shot_slices)
+    family = fused_kernels<Form, T>();
   if constexpr (Form != fused_form::two_shot && !std::is_same_v<T, float>)
     family.plain = plain_fused_kernels<Form, T>();
   return family;
@@ -27,8 +28,8 @@ template <class T>
 type_entry entry(xylDataType_t type) {
   return {type,
           {family_of<fused_form::packet, T>(), family_of<fused_form::two_shot_packet, T>(),
-           family_of<fused_form::one_shot, T>(), family_of<fused_form::two_shot, T>(),
-           family_of<fused_form::one_shot_pull, T>()}};
+           family_of<fused_form::one_shot, T>(), family_of<fused_form::two_shot_slices, T>(),
+           family_of<fused_form::two_shot, T>(), family_of<fused_form::one_shot_pull, T>()}};
 }
 
 const std::array<type_entry, 3>& table() {

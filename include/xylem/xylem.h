@@ -86,7 +86,8 @@ const char *xylGetLastError(xylComm_t comm);
 
 /* Collects `bytes_per_rank` bytes of every rank, in rank order, into recv (ranks * bytes_per_rank bytes).
  * Called by xylCommInitOob only, on every rank the same number of times with the same size. Returns 0, or
- * anything else to make the initialisation fail; it must not throw. */
+ * anything else to make the initialisation fail; it must not throw. One that cannot tell by itself that a rank has
+ * died calls xylCommInitWait while it waits. */
 typedef int (*xylAllgatherFunc_t)(void *context, const void *send, void *recv, size_t bytes_per_rank);
 
 /* Creates this rank's communicator of `ranks` ranks (collective over them). The allgather is used only before
@@ -95,9 +96,23 @@ typedef int (*xylAllgatherFunc_t)(void *context, const void *send, void *recv, s
  * Errors (comm is then set to NULL): xylInvalidArgument (NULL, rank outside 0..ranks-1, too many ranks),
  * xylInvalidUsage (versions differ, unknown or malformed XYLEM_* variable, ranks on several machines, a process
  * forked from one that has communicators), xylSystemError, xylRemoteError (another rank could not, or the
- * allgather failed), xylTimeout (another rank did not hand over its memory).
+ * allgather failed, or a rank died and the allgather noticed: xylCommInitWait), xylTimeout (another rank did not hand
+ * over its memory, or did not come and the allgather asked).
  * Where the devices cannot reach each other's memory, a warning says so and only host buffers are served. */
 xylResult_t xylCommInitOob(xylComm_t *comm, int ranks, int rank, xylAllgatherFunc_t allgather, void *context);
+
+/* For the allgather of xylCommInitOob, in a loop while it waits for other ranks, on the thread that called it: gives
+ * the processor away for a moment, and says whether they are still worth waiting for. Nothing else can: the library
+ * cannot end a wait that is not its own. missing: a rank whose part has not come yet, or -1 if that is not known.
+ * Returns xylSuccess: go on. Anything else: return from the allgather now, with another value than 0 (send and recv
+ * are no longer its own then, so that what may still arrive has to go elsewhere); xylCommInitOob fails with
+ * xylRemoteError: a rank has died, which is known within milliseconds once the ranks' first allgather is over; or
+ *   the missing rank has failed and left; the text names it;
+ * xylTimeout: this call of the allgather has lasted XYLEM_TIMEOUT (XYLEM_CONNECT_TIMEOUT if that is longer); the text
+ *   names the missing rank.
+ * Further errors: xylInvalidArgument (missing is neither a rank nor -1), xylInvalidUsage (the calling thread is not in
+ * an allgather that the library has called). */
+xylResult_t xylCommInitWait(int missing);
 
 /* What the ranks of one communicator have in common: opaque bytes, which the program carries from the rank that made
  * them to the others by whatever way it has (a file, a socket, MPI_Bcast). They hold a secret: whoever reads them can

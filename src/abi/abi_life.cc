@@ -14,6 +14,7 @@
 #include "abi/grouped.hpp"
 #include "comm/initialise.hpp"
 #include "exec/device_side.hpp"
+#include "peer/caller_wait.hpp"
 
 using namespace xyl;
 
@@ -164,6 +165,10 @@ xylResult_t xylCommInitOob(xylComm_t* comm, int ranks, int rank, xylAllgatherFun
         made));
     return publish("xylCommInitOob", std::make_unique<member>(std::move(made)), comm);
   });
+}
+
+xylResult_t xylCommInitWait(int missing) {
+  return guarded(nullptr, [&] { return caller_wait::moment(missing); });
 }
 
 xylResult_t xylCommSplit(xylComm_t comm, int color, int key, xylComm_t* newcomm, const xylConfig_t* config) {

@@ -57,6 +57,8 @@ result communicator::create(int ranks, int rank, const allgather_function& excha
   peer_ways ways;
   ways.handshake_ms =
       static_cast<int>(std::clamp<std::int64_t>(p.timeout_ns / 2'000'000, least_handshake_ms, ways.handshake_ms));
+  // Ranks come to their initialisation later than to a call: programs start, devices are opened.
+  ways.allgather = {std::max(p.timeout_ns, p.connect_timeout_ns), p.timeout_warning_ns};
   XYL_TRY(peer_group::create(rank, exchange, map, c->peers_, ways));
   XYL_TRY(c->choose_polls());
   // Nor may a lack of memory between two exchanges keep this rank from the next.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/fused_limits.hpp"
+#include "proto/fused_slices.hpp"
 #include "proto/fused_two_shot_packet.hpp"
 
 namespace xyl {
@@ -20,9 +21,12 @@ std::uint64_t rows_held(fused_form form, unsigned element_bytes, const layout& m
   const std::uint64_t row_of_packets = std::uint64_t{w.row_line_stride} * 8;
   if (form == fused_form::packet) return map.packet_capacity() / row_of_packets;
   if (form == fused_form::two_shot_packet) {
-    const two_shot_packets::slices cut(w.hidden * element_bytes / 8, static_cast<int>(map.ranks));
-    return map.packet_capacity() / (cut.lines_of_row() * 8);
+    const two_shot_packets::lines lines(w.hidden * element_bytes / 8, static_cast<int>(map.ranks));
+    return map.packet_capacity() / (lines.of_row() * 8);
   }
+  if (form == fused_form::two_shot_slices)
+    return map.bulk_stride /
+           two_shot_slices::places(static_cast<unsigned>(row / 16), static_cast<int>(map.ranks)).of_row();
   if (form == fused_form::one_shot_pull) return UINT64_MAX;
   return map.bulk_stride / (form == fused_form::two_shot ? row + w.wire_row_bytes(element_bytes) : row);
 }
@@ -38,7 +42,7 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   if (scale_width(w.pattern) > 32 * piece) return shape;
   if (!has_fused_kernels(form, element_bytes)) return shape;
   const int fixed = ranks_of_fused_kernel(form, ranks, element_bytes, w);
-  if (pulls(form) && fixed == 0) return shape;
+  if (!has_fused_kernel_for_any(form) && fixed == 0) return shape;
   const unsigned most_lanes = most_fused_lanes(form, fixed);
   const unsigned held = most_lanes * static_cast<unsigned>(fused_pieces_of_lane(form));
   // Clusters do not fill a device; rows of one block each do without.
@@ -46,13 +50,16 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   const bool clusters = teams_meet(form, w) && limits.has_clusters();
   const unsigned of_teams = clusters ? limits.clustered[static_cast<int>(form)] : all_blocks;
   const unsigned least = (pieces + held - 1) / held;
+  if (form == fused_form::two_shot_slices && least > 1) return shape;
   if (least > most_blocks_of_row || least > (least > 1 ? of_teams : all_blocks)) return shape;
 
   const std::uint64_t teams_wanted = uses_shares(form) ? w.share : w.tokens;
   const unsigned of_block = uses_packets(form) ? packet_pieces_of_block(ranks) : bulk_pieces_of_block;
   const std::uint64_t to_spare = teams_wanted == 0 ? 1 : of_teams / teams_wanted;
   const std::uint64_t useful = std::min<std::uint64_t>((pieces + of_block - 1) / of_block, most_blocks_of_row);
-  const auto split = static_cast<unsigned>(std::max<std::uint64_t>(least, std::min(to_spare, useful)));
+  const auto split = form == fused_form::two_shot_slices
+                         ? 1u
+                         : static_cast<unsigned>(std::max<std::uint64_t>(least, std::min(to_spare, useful)));
   w.spread(piece, split);
   w.is_clustered = w.split > 1 && clusters;
   const unsigned most_blocks = w.is_clustered ? of_teams : all_blocks;

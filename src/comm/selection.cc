@@ -70,7 +70,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
     // Measured between two GPUs, packets / one-shot / two-shot: 1K 2.8 / 5.8 / 10 us, 16K 4.3 / 7.5 / 11, 64K 7.6 /
     // 9.2 / 12, 256K 22 / 16 / 17, 1M - / 47 / 45, 4M - / 168 / 148. Several ranks of one GPU share its link:
     // packets took 5.3 us for 1K, 7.9 for 4K, 20 for 16K with 4 ranks, and 8.6, 27 and 99 with 8.
-    s.device = ranks <= 2   ? thresholds(96 << 10, 0, 768 << 10, 8 << 20)
+    s.device = ranks <= 2   ? thresholds(96 << 10, 0, UINT64_MAX, 16 << 20)
                : ranks <= 4 ? thresholds(4 << 10, 0, 16 << 10, 8 << 20)
                             : thresholds(1 << 10, 0, 16 << 10, 8 << 20);
     per_block(2 << 10, 4 << 10, 8 << 10);

@@ -159,6 +159,7 @@ class cuda_device_side final : public device_side {
                        cudaStream_t queue);
   result run_copies(const copied_work& w, const call_record& record, cudaStream_t stream);
   std::uint64_t units_of_block(const device_launch& how, xylDataType_t type, std::uint64_t count) const;
+  std::uint32_t step_units(std::uint64_t units_of_block, unsigned blocks) const;
   // What every kernel that works with peers is given. With an overlap it is scheduled when the launch before allows
   // that, and must wait for that launch's end before it touches anything.
   template <class Arguments>

@@ -4,6 +4,7 @@
 
 #include "exec/cuda_error.hpp"
 #include "exec/device_check.hpp"
+#include "kernels/fused_limits.hpp"
 #include "proto/element.hpp"
 
 namespace xyl {
@@ -76,11 +77,12 @@ class cuda_kernel_check final : public kernel_check {
     XYL_TRY(joint());
     XYL_TRY(norms());
     for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
-                                  fused_form::two_shot, fused_form::one_shot_pull}) {
+                                  fused_form::two_shot_slices, fused_form::two_shot, fused_form::one_shot_pull}) {
       const unsigned blocks = fused_blocks[static_cast<std::size_t>(form)];
       if (blocks >= 1) XYL_TRY(fused(form, 1, false));
       // Two blocks to a row, in the way that calls will use; team lines have room for the rows of so many ranks.
-      if (blocks >= 2 && (clusters || ranks_ <= static_cast<int>(layout::team_rows)))
+      if (blocks >= 2 && form != fused_form::two_shot_slices &&
+          (clusters || ranks_ <= static_cast<int>(layout::team_rows)))
         XYL_TRY(fused(form, 2, clusters));
     }
     return {};
@@ -347,10 +349,10 @@ class cuda_kernel_check final : public kernel_check {
 
   // Rows of equal elements: each is its own root mean square, so the norm is one.
   result fused(fused_form form, unsigned split, bool clusters) {
-    static constexpr const char* names[] = {"fused packet", "fused twoshotpacket", "fused oneshot", "fused twoshot",
-                                            "fused one-shot pull"};
+    static constexpr const char* names[] = {"fused packet", "fused twoshotpacket", "fused oneshot",
+                                            "fused slices", "fused twoshot",       "fused one-shot pull"};
     const bool is_pulled = xyl::pulls(form);
-    if ((takes_two_shots(form) && ranks_ == 1) || (is_pulled && ranks_ != 2)) return {};
+    if (takes_two_shots(form) && ranks_ == 1) return {};
     // As in pulls(): scratch memory stands for registered inputs.
     if (is_pulled && !has_scratch()) return {};
     const std::byte* input_of[device_capacity] = {};
@@ -371,6 +373,7 @@ class cuda_kernel_check final : public kernel_check {
     w.choose_wire();
     w.spread((uses_packets(form) ? 8 : 16) / sizeof(bfloat16), split);
     w.is_clustered = w.split > 1 && clusters;
+    if (!has_fused_kernel_for_any(form) && ranks_of_fused_kernel(form, ranks_, sizeof(bfloat16), w) == 0) return {};
     call_record record = record_of(collective::fused_all_reduce);
     record.count = rows;
     XYL_TRY(fill(first_output(), rounded(-1.0f)));

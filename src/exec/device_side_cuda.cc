@@ -19,6 +19,7 @@
 #include "kernels/pull_table.hpp"
 #include "kernels/sync_table.hpp"
 #include "os/machine.hpp"
+#include "proto/flagged.hpp"
 #include "proto/partition.hpp"
 #include "proto/turn.hpp"
 
@@ -249,6 +250,14 @@ std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylData
   return units_of_each(units, how.blocks);
 }
 
+// Where ranks meet in host memory, a one-shot goes in steps of so many bytes of all blocks together: fewer take
+// longer to be told and seen than to be carried. The first step goes one way and the last one the other, alone.
+std::uint32_t cuda_device_side::step_units(std::uint64_t units_of_block, unsigned blocks) const {
+  constexpr std::uint64_t step_bytes = 256 << 10;
+  const std::uint64_t wanted = units_of_each(step_bytes / 16, blocks), least = units_of(units_of_block, most_steps);
+  return static_cast<std::uint32_t>(std::max(wanted, least));
+}
+
 result cuda_device_side::all_reduce(device_launch how, const void* send, void* recv, std::uint64_t count,
                                     const call_record& record, xylStream_t stream) {
   const int ranks = static_cast<int>(peers_.size());
@@ -266,14 +275,16 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
   const std::uint64_t units = units_of_block(how, type, count);
+  const std::uint32_t step = windows_ && how.how == algorithm::one_shot ? step_units(units, how.blocks) : 0;
   const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
     kernel_arguments<Capacity> arguments;
     arguments.units_of_block = units;
     describe(arguments, send, recv, k.count_of(count, facts_of(type)->bytes), record);
     arguments.what.ring = how.ring;
     arguments.what.addend = static_cast<const std::byte*>(how.addend);
-    return launch(k, how.blocks, shape_of(k, units, map_.ranks), arguments, stream,
-                  needs_no_flag(how.how) ? sync_.packet_overlap : sync_.flag_overlap);
+    arguments.what.step_units = step;
+    return launch(k, how.blocks, shape_of(k, step ? std::min<std::uint64_t>(units, step) : units, map_.ranks),
+                  arguments, stream, needs_no_flag(how.how) ? sync_.packet_overlap : sync_.flag_overlap);
   };
   XYL_TRY(with_capacity(k, with));
   return order_.after(stream);

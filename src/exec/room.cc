@@ -3,6 +3,7 @@
 
 #include <bitset>
 
+#include "proto/fused_slices.hpp"
 #include "proto/fused_two_shot_packet.hpp"
 #include "proto/partition.hpp"
 
@@ -96,9 +97,13 @@ result check_room(const layout& map, fused_form how, unsigned element_bytes, con
                    w.row_line_stride, w.hidden, element_bytes);
     const std::uint64_t lines =
         how == fused_form::two_shot_packet
-            ? two_shot_packets::slices(w.hidden * element_bytes / 8, static_cast<int>(map.ranks)).lines_of_row()
+            ? two_shot_packets::lines(w.hidden * element_bytes / 8, static_cast<int>(map.ranks)).of_row()
             : w.row_line_stride;
     return compare("fused packets", w.rows, packet_room(map) / lines, rows);
+  }
+  if (how == fused_form::two_shot_slices) {
+    const two_shot_slices::places at(w.hidden * element_bytes / 16, static_cast<int>(map.ranks));
+    return compare("fused rows in slices", w.rows, map.bulk_stride / at.of_row(), rows);
   }
   const std::uint64_t scattered = pulls(how) ? 0 : std::uint64_t{w.hidden} * element_bytes;
   const std::uint64_t row = scattered + (uses_shares(how) ? w.wire_row_bytes(element_bytes) : 0);

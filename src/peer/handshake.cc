@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "peer/handshake.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,13 +14,15 @@ namespace {
 
 constexpr std::uint64_t message_magic = 0x7465656d6c7978;  // "xylmeet" in memory order
 
-result attempt(int socket, int from, int to, const secret_bytes& secret, int memory, deadline until,
+// room: a descriptor that makes way for the peer's memory.
+result attempt(int socket, int from, int to, const secret_bytes& secret, int memory, deadline until, unique_fd room,
                unique_fd& peer_memory) {
   const message hello = message::make(message_kind::hello, from, to, secret);
   XYL_TRY(send_message(socket, &hello, sizeof hello, -1, until));
   message answer;
   std::size_t length = 0;
   unique_fd came;
+  room.reset();
   XYL_TRY(receive_message(socket, &answer, sizeof answer, length, came, until));
   if (length != sizeof answer || !answer.is(message_kind::answer, to, from, secret) || !came)
     return error(xylSystemError,
@@ -51,7 +54,10 @@ result shake_hands(const char* name, int from, int to, const secret_bytes& secre
   for (;;) {
     unique_fd fd;
     XYL_TRY(connect_local(name, until, fd));
-    result tried = attempt(fd.get(), from, to, secret, memory, until, peer_memory);
+    // Before the first word: a peer that has answered takes the end of the connection for the end of this process.
+    unique_fd room(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+    if (!room) return system_error("there is no descriptor left for a peer's memory (ulimit -n)");
+    result tried = attempt(fd.get(), from, to, secret, memory, until, std::move(room), peer_memory);
     if (tried.ok()) {
       socket = std::move(fd);
       return {};

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 
@@ -14,6 +15,8 @@
 
 namespace xyl {
 namespace {
+
+constexpr int soon_ms = 100;
 
 std::uint32_t life_of(control_block& control) {
   // acquire: who finds a bit also finds everything its rank did before, such as its last stores to our workspace.
@@ -55,35 +58,62 @@ result peer_group::create(int rank, allgather_function allgather, const layout& 
   if (ranks < 1 || rank < 0 || rank >= ranks)
     return error(xylInvalidArgument, "rank %d of %d: ranks are numbered from 0", rank, ranks);
   std::unique_ptr<peer_group> group(new peer_group(rank, std::move(allgather), map, ways));
-  std::vector<std::uint8_t> reached(map.ranks), reached_by_all(static_cast<std::size_t>(map.ranks) * map.ranks);
+  result met = group->meet();
+  if (met.ok()) {
+    out = std::move(group);
+  } else if (!group->all_live().ok()) {
+    // Who has not mapped this rank's memory cannot know that it leaves, and would take it for the one that died.
+    // Until then every rank sees the death that was first.
+    ::usleep(soon_ms * 1000);
+  }
+  return met;
+}
+
+result peer_group::meet() {
+  std::vector<std::uint8_t> reached(map_.ranks), reached_by_all(static_cast<std::size_t>(map_.ranks) * map_.ranks);
 
   // From here on every rank comes to every exchange, whatever has failed, so that nobody waits for it in vain.
   introduction mine{};
-  const result prepared = or_out_of_memory([&] { return group->prepare(mine); });
+  const result prepared = or_out_of_memory([&] { return prepare(mine); });
   mine.state = report::of(prepared);
-  XYL_TRY(group->exchange(&mine, group->introductions_.data(), sizeof mine));
-  XYL_TRY(check_introductions(group->introductions_, rank));
+  XYL_TRY(exchange(&mine, introductions_.data(), sizeof mine));
+  XYL_TRY(check_introductions(introductions_, rank_));
   // Connections begin after everyone has enrolled: a peer that is slow does not know yet whom to let in.
-  XYL_TRY(group->agree(or_out_of_memory([&] { return group->enrol(); })));
-  result connected = or_out_of_memory([&] { return group->connect(reached); });
-  XYL_TRY(group->exchange(reached.data(), reached_by_all.data(), reached.size()));
-  result mapped =
-      connected.ok() ? or_out_of_memory([&] { return group->map_all(reached_by_all); }) : std::move(connected);
-  XYL_TRY(group->agree(std::move(mapped)));
-  group->listed_.remove();
-  {
-    const std::lock_guard lock(group->guard_);
-    group->memory_[rank]->close_fd();
-  }
-  out = std::move(group);
+  XYL_TRY(agree(or_out_of_memory([&] { return enrol(); })));
+  result connected = or_out_of_memory([&] { return connect(reached); });
+  XYL_TRY(exchange(reached.data(), reached_by_all.data(), reached.size()));
+  result mapped = connected.ok() ? or_out_of_memory([&] { return map_all(reached_by_all); }) : std::move(connected);
+  XYL_TRY(agree(std::move(mapped)));
+  listed_.remove();
+  const std::lock_guard lock(guard_);
+  memory_[rank_]->close_fd();
   return {};
 }
 
 result peer_group::exchange(const void* mine, void* all, std::size_t bytes) const {
+  const caller_wait wait(*this, ways_.allgather);
   const int failed = allgather_(mine, all, bytes);
-  if (failed != 0)
-    return error(xylRemoteError, "the caller's allgather of %zu bytes per rank returned %d on rank %d", bytes,
-                 failed, rank_);
+  if (failed == 0) return {};
+  // Why it gave up, if it has asked; or what it would have been told.
+  if (const result& why = wait.verdict(); !why.ok()) return result(why.code(), why.text());
+  XYL_TRY(all_live());
+  return error(xylRemoteError, "the caller's allgather of %zu bytes per rank returned %d on rank %d", bytes, failed,
+               rank_);
+}
+
+// Of several the one that was seen first: others may have left because of it.
+result peer_group::all_live() const {
+  const auto ended = [&](int r) {
+    return error(xylRemoteError, "%s ended during the initialisation", describe(r).c_str());
+  };
+  if (memory_[rank_]) {
+    // acquire: see dead().
+    const std::uint64_t word = std::atomic_ref(control(rank_).poisoned.word).load(std::memory_order_acquire);
+    const int first = poison::culprit(word);
+    if (poison::code(word) == xylRemoteError && first >= 0 && first < ranks() && dead(first)) return ended(first);
+  }
+  for (int r = 0; r < ranks(); ++r)
+    if (dead(r)) return ended(r);
   return {};
 }
 
@@ -111,8 +141,25 @@ result peer_group::prepare(introduction& mine) {
 result peer_group::enrol() {
   secret_ = common_secret(introductions_);
   listed_.add(secret_, rank_, memory_[rank_]);
-  if (service_) service_->add(this);
+  if (!service_) return {};
+  service_->add(this);
+  for (int r = 0; r < ranks(); ++r)
+    if (!same_process(r)) watch_process(r);
   return {};
+}
+
+// As early as its number is known: before its memory is opened, so that a nonce found through this number proves the
+// watched process right; and before any wait for it.
+void peer_group::watch_process(int peer) {
+  const std::int64_t number = process_number(peer);
+  if (number == 0) return;
+  unique_fd process = open_process(number);
+  if (process) {
+    peers_[peer].watched = true;
+    service_->watch_process(this, peer, std::move(process));
+  } else if (errno == ESRCH) {
+    ended(peer);
+  }
 }
 
 // Each rank connects to the lower ranks of other processes.
@@ -162,23 +209,20 @@ result peer_group::map_all(const std::vector<std::uint8_t>& reached) {
 
 result peer_group::map_remote(int peer, bool by_socket) {
   const introduction& other = introductions_[peer];
-  const introduction& own = introductions_[rank_];
-  unique_fd process, memory;
-  // Opened before the memory is, so that a nonce found through this process number proves the watched process
-  // right. Of connected peers the socket tells more than a number that may be used again, and comes first.
-  if (own.process_space != 0 && own.process_space == other.process_space)
-    process = open_process(other.process_number);
+  unique_fd memory;
   if (by_socket) {
     XYL_TRY(memory_by_socket(peer, memory));
   } else {
     const result found = memory_by_proc(peer, memory);
+    if (!found.ok() && ends(peer))
+      return error(xylRemoteError, "%s ended during the initialisation", describe(peer).c_str());
     if (!found.ok())
       return error(
           xylSystemError,
           "ranks %d and %d cannot reach each other's memory: no connection to their local socket (are they in "
           "different network namespaces?), and %s",
           rank_, peer, found.text().c_str());
-    if (!process)
+    if (!peers_[peer].watched)
       return error(xylSystemError,
                    "%s could not be watched: no local socket reaches it, and no pidfd can be opened",
                    describe(peer).c_str());
@@ -197,8 +241,13 @@ result peer_group::map_remote(int peer, bool by_socket) {
     const std::lock_guard lock(guard_);
     memory_[peer] = std::move(shared);
   }
-  if (process) service_->watch_process(this, peer, std::move(process));
   return {};
+}
+
+// Whether a peer that cannot be reached is gone, or just about to be: its end is seen a moment later.
+bool peer_group::ends(int peer) {
+  std::unique_lock lock(guard_);
+  return changed_.wait_for(lock, std::chrono::milliseconds(soon_ms), [&] { return dead(peer); });
 }
 
 // The connector has it already; the listener waits for what is on its way.
@@ -236,7 +285,9 @@ std::int64_t peer_group::process_number(int rank) const {
   return own.process_space != 0 && own.process_space == other.process_space ? other.process_number : 0;
 }
 
-bool peer_group::departed(int rank) const { return (life_of(control(rank)) & life::departed) != 0; }
+bool peer_group::departed(int rank) const {
+  return memory_[rank] != nullptr && (life_of(control(rank)) & life::departed) != 0;
+}
 
 // relaxed: the flag says all there is to know. It is set before the poison is, whose acquire load makes it visible.
 bool peer_group::dead(int rank) const {
@@ -248,6 +299,8 @@ bool peer_group::dead(int rank) const {
 }
 
 std::string peer_group::describe(int rank) const {
+  // Ranks that have not introduced themselves have a number only.
+  if (introductions_[rank].process_number == 0) return format_text("rank %d", rank);
   std::string text = name_of(rank, introductions_[rank].process_number);
   const char* fate = nullptr;
   const bool mapped = memory_[rank] != nullptr;

@@ -3,8 +3,8 @@
 // One rank's view of the ranks of a communicator, on the host: where each rank's workspace is mapped here, and
 // whether the rank is still alive. Every rank calls create() at the same time; each then has all workspaces mapped
 // until its own peer_group ends, whatever becomes of the others. Relies on the caller's allgather during
-// initialisation, on sealed memory, and on the service thread, which poisons this rank's control block within
-// milliseconds of a peer's death.
+// initialisation (which can ask whether the others still live: caller_wait), on sealed memory, and on the service
+// thread, which poisons this rank's control block within milliseconds of a peer's death, from the first exchange on.
 #pragma once
 
 #include <unistd.h>
@@ -20,6 +20,7 @@
 
 #include "base/result.hpp"
 #include "os/sealed_memory.hpp"
+#include "peer/caller_wait.hpp"
 #include "peer/introduction.hpp"
 #include "peer/neighbours.hpp"
 #include "peer/service.hpp"
@@ -30,11 +31,13 @@ namespace xyl {
 // Collects `bytes` bytes of every rank in rank order; 0 is success.
 using allgather_function = std::function<int(const void* mine, void* all, std::size_t bytes)>;
 
-// Which ways to a peer may be tried, and how long one handshake may take. Tests close ways; everybody else uses {}.
+// Which ways to a peer may be tried (tests close some), and how long one handshake, and one call of the caller's
+// allgather that asks (caller_wait), may take.
 struct peer_ways {
   bool sockets = true;
   bool proc = true;
   int handshake_ms = 10'000;
+  caller_limits allgather = {};
 };
 
 class peer_group final : private service_client {
@@ -67,6 +70,10 @@ class peer_group final : private service_client {
   // one's text.
   result exchange(const void* mine, void* all, std::size_t bytes) const;
   result agree(result mine) const;
+  // Whether the first exchange is over, in which the ranks say who they are.
+  bool introduced() const { return introductions_[rank_].process_number != 0; }
+  // Success, or xylRemoteError with the name of the rank that died, the first if there are several.
+  result all_live() const;
 
   // Says that this rank takes part in nothing any more and has let go of the peers' device memory; the destructor
   // says it too. Peers that have departed or died no longer need this rank's device memory.
@@ -79,13 +86,17 @@ class peer_group final : private service_client {
  private:
   struct peer_state {
     std::atomic<bool> dead{false};
+    bool watched = false;    // its process is
     bool connected = false;  // shook hands; guarded by guard_, as memory is
     unique_fd memory;        // arrived, not mapped yet
   };
 
   peer_group(int rank, allgather_function allgather, const layout& map, const peer_ways& ways);
+  result meet();
   result prepare(introduction& mine);
   result enrol();
+  void watch_process(int peer);
+  bool ends(int peer);
   result connect(std::vector<std::uint8_t>& reached);
   result connect_to(int peer, std::uint8_t& reached);
   result map_all(const std::vector<std::uint8_t>& reached);

@@ -78,7 +78,7 @@ result rendezvous_client::try_exchange(const void* mine, void* all, std::size_t 
   if (bytes > rendezvous_part_bytes)
     return error(xylInternalError, "an exchange of %zu bytes is larger than a unique id's ranks can have", bytes);
   channel_->queue(frame_kind::data, std::span(static_cast<const std::uint8_t*>(mine), bytes));
-  const deadline until = deadline::in_ns(limits_.timeout_ns + grace_ns);
+  const deadline until = deadline::in_ns(limits_.timeout_ns + rendezvous_work_ns + grace_ns);
   std::vector<std::uint8_t> payload;
   for (;;) {
     // A host that has closed may have said why before: what has come is read all the same.

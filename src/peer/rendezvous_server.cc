@@ -22,6 +22,7 @@ namespace {
 constexpr std::int64_t stranger_patience_ms = 5000;
 constexpr std::size_t most_strangers = 64;
 constexpr std::int64_t rest_ms = 50;  // after a lack of descriptors or memory
+constexpr std::int64_t longest_timeout_ns = 1'000'000'000'000'000;
 // How long ranks that come late can still learn why the others have failed.
 constexpr std::int64_t most_telling_ns = 30'000'000'000;
 
@@ -122,13 +123,14 @@ int rendezvous_server::patience_ms() const {
   for (const auto& one : guests_)
     if (!one->channel) patience = sooner(patience, one->patience.left_ms());
   if (!failure_.ok()) return sooner(patience, tells_until_.left_ms());
-  if (ranks_ == 0 || complete_) return patience;
-  const std::int64_t waited = now_ns() - began_ns_;
-  const auto ms_until = [&](std::int64_t ns) {
-    return static_cast<int>(std::clamp<std::int64_t>((ns - waited) / 1'000'000 + 1, 0, 1'000'000));
+  const std::int64_t now = now_ns();
+  const auto ms_until = [now](std::int64_t from, std::int64_t ns) {
+    return static_cast<int>(std::clamp<std::int64_t>((ns - (now - from)) / 1'000'000 + 1, 0, 1'000'000));
   };
-  patience = sooner(patience, ms_until(least_timeout_ns_));
-  return warned_ || warning_ns_ == 0 ? patience : sooner(patience, ms_until(warning_ns_));
+  if (complete_) return gathering_ ? sooner(patience, ms_until(gathering_since_ns_, exchange_limit_ns_)) : patience;
+  if (ranks_ == 0) return patience;
+  patience = sooner(patience, ms_until(began_ns_, least_timeout_ns_));
+  return warned_ || warning_ns_ == 0 ? patience : sooner(patience, ms_until(began_ns_, warning_ns_));
 }
 
 void rendezvous_server::let_in(int listener) {
@@ -157,7 +159,7 @@ void rendezvous_server::let_in(int listener) {
 void rendezvous_server::hear(guest& one) {
   if (one.ended) return;
   if (!one.channel) greet(one);
-  if (!one.channel) return;
+  if (!one.channel || one.ended) return;
   if (!one.channel->flush(one.socket.get())) return ended(one);
   for (;;) {
     rendezvous_channel::arrival what;
@@ -186,11 +188,13 @@ void rendezvous_server::greet(guest& one) {
       proven ? rendezvous_answer::make(id_.secret, one.greeting, one.hello) : rendezvous_answer::refusal();
   if (one.hello.plausible() && send_some(one.socket.get(), &answer, sizeof answer, end) != sizeof answer)
     end = true;
-  one.ended = end || !proven;
+  one.ended = !proven;
   if (one.ended) return;
   one.channel = std::make_unique<rendezvous_channel>(rendezvous_channel::side::host, id_.secret, one.greeting,
                                                      one.hello, rendezvous_part_bytes);
   welcome(one);
+  // It came, and died before it was answered: the others have to know.
+  if (end) ended(one);
 }
 
 // Its word is good from here on, but its numbers still have to fit.
@@ -220,9 +224,14 @@ void rendezvous_server::welcome(guest& one) {
                 "rank needs its own number",
                 h.rank, static_cast<long long>(other->hello.process), static_cast<long long>(h.process)));
   came_[static_cast<std::size_t>(h.rank)] = true;
-  least_timeout_ns_ = std::min(least_timeout_ns_, now_ns() - began_ns_ + std::max<std::int64_t>(h.timeout_ns, 0));
+  const std::int64_t timeout = std::clamp<std::int64_t>(h.timeout_ns, 0, longest_timeout_ns);
+  least_timeout_ns_ = std::min(least_timeout_ns_, now_ns() - began_ns_ + timeout);
+  exchange_limit_ns_ = std::min(exchange_limit_ns_, timeout + rendezvous_work_ns);
   complete_ = ++arrived_ == ranks_;
-  if (complete_) stop_listening();
+  if (!complete_) return;
+  // Those who came first may have brought their parts, and have waited for the others to come until now.
+  gathering_since_ns_ = now_ns();
+  stop_listening();
 }
 
 void rendezvous_server::take(guest& one, frame_kind kind, std::vector<std::uint8_t> payload) {
@@ -239,6 +248,8 @@ void rendezvous_server::take(guest& one, frame_kind kind, std::vector<std::uint8
                       "library",
                       name_of(one).c_str()));
   one.part = std::move(payload);
+  if (!gathering_) gathering_since_ns_ = now_ns();
+  gathering_ = true;
   finish_exchange();
 }
 
@@ -263,6 +274,7 @@ void rendezvous_server::finish_exchange() {
     all.insert(all.end(), one->part->begin(), one->part->end());
   }
   for (guest* one : ordered) one->part.reset();
+  gathering_ = false;
   for (guest* one : ordered) {
     one->channel->queue(frame_kind::data, all);
     if (!one->channel->flush(one->socket.get())) ended(*one);
@@ -307,7 +319,18 @@ std::string rendezvous_server::why_missing() const {
 
 void rendezvous_server::drop_late() {
   std::erase_if(guests_, [](const auto& one) { return !one->channel && one->patience.passed(); });
-  if (!failure_.ok() || ranks_ == 0 || complete_ || now_ns() - began_ns_ < least_timeout_ns_) return;
+  if (!failure_.ok() || ranks_ == 0) return;
+  if (complete_) {
+    if (!gathering_ || now_ns() - gathering_since_ns_ < exchange_limit_ns_) return;
+    for (const auto& one : guests_)
+      if (one->channel && !one->part)
+        return fail(error(xylTimeout,
+                          "%s did not go on with the initialisation within %.1f s (XYLEM_TIMEOUT and %.0f)",
+                          name_of(*one).c_str(), static_cast<double>(exchange_limit_ns_) * 1e-9,
+                          static_cast<double>(rendezvous_work_ns) * 1e-9));
+    return;
+  }
+  if (now_ns() - began_ns_ < least_timeout_ns_) return;
   fail(error(xylTimeout, "%s of %d did not come within %.1f s (XYLEM_TIMEOUT)%s", missing().c_str(), ranks_,
              static_cast<double>(least_timeout_ns_) * 1e-9, why_missing().c_str()));
 }

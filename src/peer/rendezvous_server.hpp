@@ -26,6 +26,9 @@ namespace xyl {
 // Of one rank's part of an exchange. Larger than any that initialisation has.
 inline constexpr std::size_t rendezvous_part_bytes = 64 << 10;
 inline constexpr int rendezvous_capacity = 4096;  // ranks
+// Between two exchanges ranks have work of their own, however short the timeout of calls is: how much longer than
+// that an exchange may take.
+inline constexpr std::int64_t rendezvous_work_ns = 5'000'000'000;
 
 class rendezvous_server {
  public:
@@ -86,7 +89,10 @@ class rendezvous_server {
   std::int64_t warning_ns_ = 0;
   std::int64_t began_ns_ = 0;  // when the first came
   bool warned_ = false;
-  std::int64_t least_timeout_ns_ = INT64_MAX;
+  std::int64_t least_timeout_ns_ = INT64_MAX;   // from began_ns_, until all have come
+  std::int64_t exchange_limit_ns_ = INT64_MAX;  // of an exchange, from its first part
+  bool gathering_ = false;                      // some have brought their parts
+  std::int64_t gathering_since_ns_ = 0;
   std::vector<bool> came_;
   result failure_;
   int told_ = 0;

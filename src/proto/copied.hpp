@@ -87,7 +87,7 @@ struct copied_message {
   // At least as many chunks as it takes to keep both directions at work, but none so small that its kernels take
   // longer than its copies.
   static constexpr std::uint64_t wanted_chunks = 8, least_chunk = 1 << 20;
-  static constexpr std::uint64_t wanted_pieces = 16, least_piece = 512 << 10;
+  static constexpr std::uint64_t wanted_pieces = 16, least_piece = 2 << 20;
 
   static constexpr copied_message cut(std::uint64_t bytes, const layout& map) {
     const std::uint64_t step = 128 * map.ranks, most = map.copy_stride / 2 / 128 * step;

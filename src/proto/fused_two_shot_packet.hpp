@@ -13,29 +13,23 @@
 #pragma once
 
 #include "proto/fused.hpp"
+#include "proto/row_slices.hpp"
 
 namespace xyl {
 
 namespace two_shot_packets {
 
-// How rows are cut. Rank p owns groups [p * groups, (p + 1) * groups), as far as a row has them.
-struct slices {
-  unsigned pieces, groups;  // of a row; of a slice
-  unsigned stride;          // lines of a slice's row, and of a row's squares
+// Lines of (slot, source), in rows of `stride`.
+struct lines {
+  row_slices cut;
+  unsigned stride;
 
-  XYL_FN constexpr slices(unsigned pieces_of_row, int ranks)
-      : pieces(pieces_of_row),
-        groups((all_groups() + static_cast<unsigned>(ranks) - 1) / static_cast<unsigned>(ranks)),
-        stride(whole_lines(pieces) < groups * 32 ? whole_lines(pieces) : groups * 32) {
-    if (stride < whole_lines(all_groups())) stride = whole_lines(all_groups());
+  XYL_FN constexpr lines(unsigned pieces, int ranks) : cut(pieces, ranks, 32), stride(whole(cut.all_groups())) {
+    const unsigned longest = cut.slice() < pieces ? cut.slice() : pieces;
+    if (stride < whole(longest)) stride = whole(longest);
   }
 
-  XYL_FN constexpr unsigned all_groups() const { return (pieces + 31) / 32; }
-  // The first piece of rank p's slice; those past the row's end are none.
-  XYL_FN constexpr unsigned begin(int p) const { return static_cast<unsigned>(p) * groups * 32; }
-  XYL_FN constexpr int owner(unsigned piece) const { return static_cast<int>(piece / (groups * 32)); }
-
-  // Lines of (slot, source): piece x of a slice's row as it comes, and summed; the squares of a group of the row.
+  // Piece x of a slice's row as it comes, and summed; the squares of a group of the row.
   XYL_FN constexpr std::uint64_t scattered(unsigned row, unsigned x) const {
     return std::uint64_t{row} * stride + x;
   }
@@ -43,10 +37,10 @@ struct slices {
     return scattered(rows + row, x);
   }
   XYL_FN constexpr std::uint64_t squares(unsigned row, unsigned group) const { return scattered(row, group); }
-  XYL_FN constexpr std::uint64_t lines_of_row() const { return 2 * std::uint64_t{stride}; }
+  XYL_FN constexpr std::uint64_t of_row() const { return 2 * std::uint64_t{stride}; }
 
  private:
-  static XYL_FN constexpr unsigned whole_lines(unsigned n) { return (n + 7) / 8 * 8; }
+  static XYL_FN constexpr unsigned whole(unsigned n) { return (n + 7) / 8 * 8; }
 };
 
 template <class F, class S, class Call>
@@ -54,7 +48,7 @@ class launch {
   static constexpr int E = F::per_word, J = pieces_of_lane<S, E>();
   // Rows whose lines a lane has under way together. More is more code for every call, and code has to be fetched.
   static constexpr int batch = J > 1 || F::quantises ? 1 : 2;
-  static constexpr unsigned worker_lanes = lanes_of_group<S>();
+  static constexpr unsigned worker_lanes = lanes_of_group<S>(32);
   static constexpr int worker_pieces = 32 / static_cast<int>(worker_lanes);
   static constexpr bool keeps_first = worker_pieces == 1;
   // Eight peers' lines at once leave no registers for the quantiser.
@@ -66,7 +60,7 @@ class launch {
         c_(c),
         w_(w),
         ranks_(F::ranks ? F::ranks : c.ranks),
-        cut_(w.hidden / E, ranks_),
+        at_(w.hidden / E, ranks_),
         team_(row_team::of(s, w, w.hidden / E)) {}
 
   XYL_FN bool run() {
@@ -96,13 +90,13 @@ class launch {
   // A unit is the same group of the same row in all slices: what a warp sends to all peers, and then sums of what
   // theirs of the same number have sent. Neighbouring ones are different blocks', so that each has heard of its
   // peers' by then.
-  XYL_FN unsigned units() const { return w_.rows * cut_.groups; }
+  XYL_FN unsigned units() const { return w_.rows * at_.cut.groups; }
   XYL_FN unsigned worker() const { return s_.lane() / worker_lanes * s_.blocks() + s_.block(); }
   XYL_FN unsigned workers() const { return s_.lanes() / worker_lanes * s_.blocks(); }
-  XYL_FN unsigned row_of(unsigned n) const { return n / cut_.groups; }
+  XYL_FN unsigned row_of(unsigned n) const { return n / at_.cut.groups; }
   // In the slice, the i-th of this lane.
   XYL_FN unsigned piece_of(unsigned n, int i) const {
-    return n % cut_.groups * 32 + static_cast<unsigned>(i) * worker_lanes + s_.lane() % worker_lanes;
+    return n % at_.cut.groups * 32 + static_cast<unsigned>(i) * worker_lanes + s_.lane() % worker_lanes;
   }
 
   XYL_FN line* line_at(int rank, int source, std::uint64_t number) const {
@@ -111,10 +105,10 @@ class launch {
   XYL_FN int rank_after(int k) const { return c_.rank + k < ranks_ ? c_.rank + k : c_.rank + k - ranks_; }
 
   XYL_FN own own_at(unsigned n, int i) {
-    const unsigned v = cut_.begin(c_.rank) + piece_of(n, i);
+    const unsigned v = at_.cut.begin(c_.rank) + piece_of(n, i);
     const std::uint64_t token = w_.first + row_of(n);
     own o{};
-    if (v >= cut_.pieces) return o;
+    if (v >= at_.cut.pieces) return o;
     o.word = addend<F, 1>(s_, w_, token, v).word[0];
     if (w_.residual)
       o.residual = load_piece<1>(s_, w_.residual + (token * w_.hidden + std::uint64_t{v} * E) * F::element_bytes);
@@ -123,19 +117,20 @@ class launch {
 
   XYL_FN void scatter(unsigned n, int i) {
     const unsigned x = piece_of(n, i);
-    const std::uint64_t token = w_.first + row_of(n), to = cut_.scattered(row_of(n), x);
+    const std::uint64_t token = w_.first + row_of(n), to = at_.scattered(row_of(n), x);
     constexpr int together = F::ranks > 1 ? F::ranks - 1 : 1;
     for (int base = 1; base < ranks_; base += together) {
       std::uint64_t word[together];
 #pragma unroll
       for (int k = 0; k < together; ++k) {
-        const unsigned v = cut_.begin(rank_after(base + k)) + x;
-        word[k] = v < cut_.pieces ? addend<F, 1>(s_, w_, token, v).word[0] : 0;
+        const unsigned v = at_.cut.begin(rank_after(base + k)) + x;
+        word[k] = v < at_.cut.pieces ? addend<F, 1>(s_, w_, token, v).word[0] : 0;
       }
 #pragma unroll
       for (int k = 0; k < together; ++k) {
         const int p = rank_after(base + k);
-        if (cut_.begin(p) + x < cut_.pieces) s_.put(line_at(p, c_.rank, to), word[k], packet_epoch(s_.epoch()));
+        if (at_.cut.begin(p) + x < at_.cut.pieces)
+          s_.put(line_at(p, c_.rank, to), word[k], packet_epoch(s_.epoch()));
       }
     }
   }
@@ -145,24 +140,24 @@ class launch {
     std::uint32_t leaf[worker_pieces] = {};
 #pragma unroll
     for (int i = 0; i < worker_pieces; ++i)
-      if (cut_.begin(c_.rank) + piece_of(n, i) < cut_.pieces)
+      if (at_.cut.begin(c_.rank) + piece_of(n, i) < at_.cut.pieces)
         good = sum_piece(row_of(n), piece_of(n, i), keeps_first && n == worker() ? first : own_at(n, i), good,
                          leaf[i]);
     // Whoever has data has heard of all peers' blocks of this number.
     if (good) received(s_);
     if (w_.pattern == fused_pattern::all_reduce) return good;
     // Where a lane has failed its group's squares are not told, and the peers end by the poison.
-    const unsigned group = static_cast<unsigned>(c_.rank) * cut_.groups + n % cut_.groups;
+    const unsigned group = static_cast<unsigned>(c_.rank) * at_.cut.groups + n % at_.cut.groups;
     std::uint32_t squares = 0;
-    if (!over_group<add_squares>(s_, good, leaf, squares) || group >= cut_.all_groups()) return good;
+    if (!over_group<add_squares, 32>(s_, good, leaf, squares) || group >= at_.cut.all_groups()) return good;
     for (int p = static_cast<int>(s_.lane() % worker_lanes); p < ranks_; p += static_cast<int>(worker_lanes))
-      s_.put(line_at(p, p, cut_.squares(row_of(n), group)), squares, packet_epoch(s_.epoch()));
+      s_.put(line_at(p, p, at_.squares(row_of(n), group)), squares, packet_epoch(s_.epoch()));
     return good;
   }
 
   XYL_FN bool sum_piece(unsigned row, unsigned x, const own& mine, bool good, std::uint32_t& squares) {
     float value[E];
-    const std::uint64_t number = cut_.scattered(row, x);
+    const std::uint64_t number = at_.scattered(row, x);
     if constexpr (sums_in_batches) {
       for (int p = 0; p < F::ranks && good; p += packet_batch)
         good = reduce_packets<packet_batch, false>(s_, c_, F{}, p, ranks_, true, number, mine.word, value);
@@ -180,7 +175,7 @@ class launch {
     // The peers' first, this rank's last.
 #pragma unroll
     for (int k = 1; k <= ranks_; ++k)
-      s_.put(line_at(rank_after(k), c_.rank, cut_.summed(w_.rows, row, x)), sum.word[0], packet_epoch(s_.epoch()));
+      s_.put(line_at(rank_after(k), c_.rank, at_.summed(w_.rows, row, x)), sum.word[0], packet_epoch(s_.epoch()));
     squares = float_bits(sum_of_squares(value));
     return true;
   }
@@ -189,7 +184,8 @@ class launch {
   XYL_FN bool gather(row_inputs<F, 1, J>& in, bool good) {
     row_epilogue<S, Call, F, 1, J> epilogue(s_, c_, w_, team_, F{});
     // Who is waited for: what this rank itself has summed comes last of all.
-    const int owner = cut_.owner(piece_or_other(s_, team_, 0)), sender = owner == c_.rank ? rank_after(1) : owner;
+    const int owner = at_.cut.owner(piece_or_other(s_, team_, 0)),
+              sender = owner == c_.rank ? rank_after(1) : owner;
     bool agreed = false;
     for (unsigned first = team_.index; first < w_.rows; first += team_.teams * batch) {
       const auto for_each_row = [&](auto f) {
@@ -200,16 +196,16 @@ class launch {
         }
       };
       const line* of_row[batch] = {};
-      for_each_row([&](int n, unsigned row) { of_row[n] = line_at(c_.rank, c_.rank, cut_.squares(row, 0)); });
+      for_each_row([&](int n, unsigned row) { of_row[n] = line_at(c_.rank, c_.rank, at_.squares(row, 0)); });
       const auto line_of = [&](int j, int n) -> const line* {
         const unsigned v = team_.begin + static_cast<unsigned>(j) * s_.lanes() + s_.lane();
         if (v >= team_.end) return nullptr;
-        const int p = cut_.owner(v);
+        const int p = at_.cut.owner(v);
         return line_at(c_.rank, p,
-                       cut_.summed(w_.rows, first + static_cast<unsigned>(n) * team_.teams, v - cut_.begin(p)));
+                       at_.summed(w_.rows, first + static_cast<unsigned>(n) * team_.teams, v - at_.cut.begin(p)));
       };
       // A sum alone has no squares.
-      const unsigned groups = w_.pattern == fused_pattern::all_reduce ? 0 : cut_.all_groups();
+      const unsigned groups = w_.pattern == fused_pattern::all_reduce ? 0 : at_.cut.all_groups();
       std::uint64_t word[J][batch] = {};
       std::uint32_t squares[batch] = {};
       good = get_told<add_squares, J>(s_, c_, line_of, of_row, groups, good, word, squares,
@@ -231,7 +227,7 @@ class launch {
   const Call& c_;
   const fused_work& w_;
   const int ranks_;
-  const slices cut_;
+  const lines at_;
   const row_team team_;
 };
 

@@ -78,6 +78,7 @@ enum class flag_family : int {
   copied_share,    // of copied.hpp, in numbers of chunks,
   copied_result,   // and the same of results
   one_way,         // of one_way.hpp, in numbers of messages: by who has taken them out
+  one_shot_step,   // of one_shot_in_steps(), in numbers of steps
   header,          // no flag: room for a header of each block, see header_line()
   ring             // the last, since it takes twice the room
 };

@@ -6,7 +6,8 @@
 //
 //   row_combine<Op>(work, team, row, set, good, leaf, out)   see below
 //   neighbours_largest(width, leaf)                          see below
-//   lanes_of_group, over_group<Op>(good, leaf, out)          see below
+//   has_warps, over_group<Op, Width>(good, leaf, out), combine_stored<Op>(values, count)
+//                                                            see below
 //   get_told<Op>(has_data, lines, of_row, groups, good, word, out, w)
 //                                                            see below
 //   row_scratch()   (other spaces with several lanes) room for a word per piece of a row, shared by the block's
@@ -120,26 +121,35 @@ XYL_FN bool row_combine(S& s, const Call& c, const fused_work& w, const row_team
   }
 }
 
-// The lanes that see to a group of 32 pieces together: a warp, or else one.
+// The lanes that see to a group of `width` pieces together: as many of a warp, or else one.
 template <class S>
-XYL_FN constexpr unsigned lanes_of_group() {
-  if constexpr (requires { S::lanes_of_group; })
-    return S::lanes_of_group;
+XYL_FN constexpr unsigned lanes_of_group(unsigned width) {
+  if constexpr (requires { S::has_warps; })
+    return width;
   else
     return 1;
 }
 
 // out: the tree over a group's pieces, of which this lane brings those that it holds (0 where it has none). False
 // if any of the group's lanes is not good.
-template <class Op, int N, class S>
+template <class Op, unsigned Width, int N, class S>
 XYL_FN bool over_group(S& s, bool good, const std::uint32_t (&leaf)[N], std::uint32_t& out) {
-  if constexpr (lanes_of_group<S>() != 1) {
-    static_assert(N * lanes_of_group<S>() == 32);
-    return s.template over_group<Op>(good, leaf[0], out);
+  static_assert(N * lanes_of_group<S>(Width) == Width);
+  if constexpr (N == 1) {
+    return s.template over_group<Op, Width>(good, leaf[0], out);
   } else {
     if (good) out = halving<Op>(leaf, N);
     return good;
   }
+}
+
+// The tree over values that peers have stored in this rank's workspace, 16-byte aligned.
+template <class Op, class S>
+XYL_FN std::uint32_t combine_stored(S& s, const std::uint32_t* values, unsigned count) {
+  if constexpr (requires { s.template combine_stored<Op>(values, count); })
+    return s.template combine_stored<Op>(values, count);
+  else
+    return halving<Op>(values, count);
 }
 
 // Of each of N rows: word[j][i], this lane's j-th piece of row i, from line(j, i) (null: none); and out[i], the rest

@@ -25,8 +25,9 @@ TEST(FusedShape, EveryShapeFits) {
             for (const bool clusters : {false, true})
               for (const fused_pattern pattern :
                    {fused_pattern::all_reduce, fused_pattern::norm, fused_pattern::fp8_per_group})
-                for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
-                                              fused_form::two_shot, fused_form::one_shot_pull}) {
+                for (const fused_form form :
+                     {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
+                      fused_form::two_shot_slices, fused_form::two_shot, fused_form::one_shot_pull}) {
                   const layout map = layout::make(static_cast<unsigned>(ranks), 64, 1 << 20, 16 << 20);
                   fused_work w;
                   w.hidden = hidden;
@@ -64,6 +65,10 @@ TEST(FusedShape, EveryShapeFits) {
                     ASSERT_LE(scale_width(pattern), 32 * piece);
                   } else if (form == fused_form::one_shot) {
                     ASSERT_LE(s.rows * row, map.bulk_stride);
+                  } else if (form == fused_form::two_shot_slices) {
+                    ASSERT_EQ(w.split, 1u);
+                    ASSERT_LE(s.rows * 2 * row / ranks, map.bulk_stride);
+                    ASSERT_LE(s.rows * pieces / 16 * 4, map.bulk_stride / 2);
                   } else if (form == fused_form::two_shot) {
                     ASSERT_LE(s.rows * (row + w.wire_row_bytes(element)), map.bulk_stride);
                   }

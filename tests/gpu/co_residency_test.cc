@@ -138,7 +138,8 @@ class rows_on_device {
   std::vector<bfloat16> got_;
 };
 
-constexpr fused_form forms[] = {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
+constexpr fused_form forms[] = {fused_form::packet,   fused_form::two_shot_packet,
+                                fused_form::one_shot, fused_form::two_shot_slices,
                                 fused_form::two_shot, fused_form::one_shot_pull};
 constexpr algorithm algorithms_of_all[] = {algorithm::packet,   algorithm::two_shot_packet,
                                            algorithm::one_shot, algorithm::two_shot,

@@ -47,7 +47,7 @@ int run(unsigned hidden, std::uint64_t most_tokens, fused_pattern pattern) {
       if (r.rank() == 0) std::printf("  bare %.2f", us);
     }
     for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
-                                  fused_form::two_shot, fused_form::one_shot_pull}) {
+                                  fused_form::two_shot_slices, fused_form::two_shot, fused_form::one_shot_pull}) {
       if (r.rank() == 0) std::printf("\n  %-8s", names[static_cast<int>(form)]);
       for (const bool clusters : {true, false}) {
         if (clusters && !device.limits().has_clusters()) continue;

@@ -72,7 +72,7 @@ void every_shape(device_rank& r, const fused_case& f, std::initializer_list<unsi
   }
   in_two_steps(r, device, f, host);
   for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
-                                fused_form::two_shot, fused_form::one_shot_pull}) {
+                                fused_form::two_shot_slices, fused_form::two_shot, fused_form::one_shot_pull}) {
     if (f.residual_sharded && !uses_shares(form)) continue;
     for (const bool clusters : {true, false}) {
       if (clusters && !device.limits().has_clusters()) continue;

@@ -149,6 +149,7 @@ class fused_device {
 
   bool spread_by_hand(const wished_shape& wish, unsigned element_bytes, const fused_limits& limits, fused_work& w,
                       fused_shape& shape) const {
+    if (wish.form == fused_form::two_shot_slices && wish.split > 1) return false;
     const unsigned piece = (uses_packets(wish.form) ? 8 : 16) / element_bytes, pieces = w.hidden / piece;
     const int fixed = ranks_of_fused_kernel(wish.form, r_.ranks(), element_bytes, w);
     const unsigned most_lanes = most_fused_lanes(wish.form, fixed);

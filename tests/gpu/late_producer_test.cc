@@ -105,7 +105,7 @@ void all_reduces(device_rank& r, launch_overlap overlap) {
 void fused(device_rank& r, launch_overlap overlap) {
   fused_device device(r);
   for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
-                                fused_form::two_shot, fused_form::one_shot_pull})
+                                fused_form::two_shot_slices, fused_form::two_shot, fused_form::one_shot_pull})
     for (const std::uint64_t tokens : {1ull, 9ull})
       for (const unsigned hidden : {1024u, 7168u}) {
         test::fused_case f;

@@ -20,6 +20,7 @@
 #include "comm/fused_shape.hpp"
 #include "exec/device_side.hpp"
 #include "proto/element.hpp"
+#include "proto/fused_slices.hpp"
 #include "proto/fused_two_shot_packet.hpp"
 #include "proto/turn.hpp"
 #include "tests/gpu/must.hpp"
@@ -97,8 +98,8 @@ class lone_rank {
     for (const pull_form form : {pull_form::one_shot, pull_form::two_shot, pull_form::gathered, pull_form::staged})
       pull(form);
     pull_move();
-    for (const fused_form form :
-         {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot})
+    for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
+                                  fused_form::two_shot_slices, fused_form::two_shot})
       for (const unsigned split : {1u, 2u})
         for (const bool clusters : {false, true}) fused(form, split, clusters);
     joint();
@@ -166,15 +167,25 @@ class lone_rank {
   }
 
   // Those of a group, from the other rank. This rank's own are the same.
-  void plant_squares(const fused_work& w) {
+  void plant_squares_of_packets(const fused_work& w) {
     control_block control;
     must(cudaMemcpy(&control, workspace(0), sizeof control, cudaMemcpyDeviceToHost), "copy out");
     const epoch_t epoch = turn::epoch(control.call.turn);
     const float squares = 256.0f * 256 * 32 * 4;
-    const two_shot_packets::slices cut(w.hidden / 4, ranks);
-    const std::vector<line> lines(w.rows * std::size_t{cut.stride}, line_of(float_bits(squares), epoch));
-    must(cudaMemcpy(workspace(0) + side().map().packet_offset(layout::slot(epoch), 0, 0), lines.data(),
-                    lines.size() * sizeof(line), cudaMemcpyHostToDevice),
+    const two_shot_packets::lines at(w.hidden / 4, ranks);
+    const std::vector<line> all(w.rows * std::size_t{at.stride}, line_of(float_bits(squares), epoch));
+    must(cudaMemcpy(workspace(0) + side().map().packet_offset(layout::slot(epoch), 0, 0), all.data(),
+                    all.size() * sizeof(line), cudaMemcpyHostToDevice),
+         "copy in");
+  }
+
+  void plant_squares_of_slices(const fused_work& w) {
+    control_block control;
+    must(cudaMemcpy(&control, workspace(0), sizeof control, cudaMemcpyDeviceToHost), "copy out");
+    const two_shot_slices::places at(w.hidden / 8, ranks);
+    const std::vector<float> all(w.rows * at.stride / sizeof(float), 256.0f * 256 * two_shot_slices::width * 8);
+    must(cudaMemcpy(workspace(0) + side().map().bulk_offset(layout::slot(turn::epoch(control.call.turn)), 0),
+                    all.data(), all.size() * sizeof(float), cudaMemcpyHostToDevice),
          "copy in");
   }
 
@@ -318,6 +329,7 @@ class lone_rank {
   }
 
   void fused(fused_form form, unsigned split, bool clusters) {
+    if (form == fused_form::two_shot_slices && split > 1) return;
     if (clusters && (split == 1 || side().handle().max_clustered_blocks[static_cast<int>(form)] == 0)) return;
     fused_work w = norm_of(input_);
     w.residual_out = sums_.get();
@@ -329,7 +341,8 @@ class lone_rank {
     call_record record = record_of(collective::fused_all_reduce, rows);
     record.operation = static_cast<std::uint8_t>(w.pattern);
     plant(record);
-    if (form == fused_form::two_shot_packet) plant_squares(w);
+    if (form == fused_form::two_shot_packet) plant_squares_of_packets(w);
+    if (form == fused_form::two_shot_slices) plant_squares_of_slices(w);
     const unsigned lanes = split == 1 && uses_packets(form) ? 256 : 128;
     must(side().fused({form, w.split, lanes}, w, record, stream_), "fused");
     const int number = static_cast<int>(form) * 10 + static_cast<int>(split) + clusters;

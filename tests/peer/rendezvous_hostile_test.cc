@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -60,6 +61,12 @@ class stranger {
     return ::recv(fd_.get(), &out, sizeof out, MSG_WAITALL) == static_cast<ssize_t>(sizeof out);
   }
   void says(const void* data, std::size_t bytes) { ::send(fd_.get(), data, bytes, MSG_NOSIGNAL); }
+  // As the kernel does for a process that is killed with something unread.
+  void resets() {
+    const linger none{1, 0};
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    fd_.reset();
+  }
   // Whether the other side closes within the limit; what it says before does not matter.
   bool is_dropped() {
     char some[256];
@@ -213,6 +220,35 @@ TEST(rendezvous, lets_nobody_in_who_repeats_what_it_heard) {
     expect_meeting(id, 2);
     expect_end();
   });
+}
+
+void expect_failure_of_rank_1(rendezvous_client& client, xylResult_t code) {
+  int mine = 0, all[2];
+  EXPECT_EQ(client.exchange(&mine, all, sizeof mine), code);
+  EXPECT_NE(client.failure().text().find("rank 1 (process"), std::string::npos) << client.failure().text();
+}
+
+// It is known from its hello on, also if its end comes before the answer could be sent.
+TEST(rendezvous, with_a_rank_that_dies_as_soon_as_it_has_come_fails_for_all_and_names_it) {
+  for (int round = 0; round < 20; ++round)
+    in_a_process([] {
+      const rendezvous_id id = served();
+      std::thread other([&id] {
+        stranger rank(id.addresses[0]);
+        rendezvous_greeting greeting;
+        rendezvous_hello hello;
+        ASSERT_TRUE(rank.hears(greeting));
+        ASSERT_TRUE(rendezvous_hello::make(id.secret, greeting, 1, 2, 600'000'000'000, hello).ok());
+        rank.says(&hello, sizeof hello);
+        rank.resets();
+      });
+      std::unique_ptr<rendezvous_client> client;
+      ASSERT_TRUE(rendezvous_client::join(id, 0, 2, {2'000'000'000, 600'000'000'000}, nullptr, client).ok());
+      const std::int64_t began = now_ns();
+      expect_failure_of_rank_1(*client, xylRemoteError);
+      EXPECT_LT(now_ns() - began, 1'000'000'000);
+      other.join();
+    });
 }
 
 TEST(rendezvous, with_a_rank_that_sends_an_oversized_frame_fails_for_all_and_names_it) {

@@ -11,6 +11,7 @@
 
 #include "proto/fused_data.hpp"
 #include "proto/fused_pull.hpp"
+#include "proto/fused_slices.hpp"
 #include "proto/fused_two_shot_packet.hpp"
 #include "spaces/thread_space.hpp"
 
@@ -66,7 +67,7 @@ fused_work work_of(fused_data<T>& d, fused_form form, int ranks, unsigned blocks
   w.gemma = d.f.gemma;
   w.residual_sharded = d.f.residual_sharded;
   w.choose_wire();
-  w.spread((uses_packets(form) ? 8 : 16) / sizeof(T), blocks_of_row);
+  w.spread((uses_packets(form) ? 8 : 16) / sizeof(T), form == fused_form::two_shot_slices ? 1 : blocks_of_row);
   return w;
 }
 
@@ -170,6 +171,8 @@ class fused_machine_of {
           return fused_two_shot_packet<F>(s, c, w);
         case fused_form::one_shot:
           return fused_one_shot<F>(s, c, w);
+        case fused_form::two_shot_slices:
+          return fused_two_shot_slices<F>(s, c, w);
         case fused_form::two_shot:
           return fused_two_shot<F>(s, c, w);
         case fused_form::one_shot_pull:

@@ -10,8 +10,9 @@
 namespace xyl::test {
 namespace {
 
-constexpr fused_form all_forms[] = {fused_form::packet,   fused_form::two_shot_packet, fused_form::one_shot,
-                                    fused_form::two_shot, fused_form::one_shot_pull,   fused_form::two_shot_pull};
+constexpr fused_form all_forms[] = {
+    fused_form::packet,   fused_form::two_shot_packet, fused_form::one_shot,     fused_form::two_shot_slices,
+    fused_form::two_shot, fused_form::one_shot_pull,   fused_form::two_shot_pull};
 constexpr fused_pattern all_patterns[] = {fused_pattern::all_reduce,    fused_pattern::norm,
                                           fused_pattern::fp8_static,    fused_pattern::fp8_per_token,
                                           fused_pattern::fp8_per_group, fused_pattern::nvfp4_linear,

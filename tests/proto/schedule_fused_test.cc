@@ -12,8 +12,9 @@ namespace {
 
 using bf16_rows = fused_kind<portable_codec<bfloat16>, portable_quantiser, 0>;
 
-constexpr fused_form all_forms[] = {fused_form::packet,   fused_form::two_shot_packet, fused_form::one_shot,
-                                    fused_form::two_shot, fused_form::one_shot_pull,   fused_form::two_shot_pull};
+constexpr fused_form all_forms[] = {
+    fused_form::packet,   fused_form::two_shot_packet, fused_form::one_shot,     fused_form::two_shot_slices,
+    fused_form::two_shot, fused_form::one_shot_pull,   fused_form::two_shot_pull};
 
 // Rows of one unit, or of two packets.
 class small_space : public schedule_space {
@@ -59,6 +60,7 @@ schedule_explorer::outcome explore(int ranks, unsigned lanes, fused_form form, c
       const bool one = form == fused_form::packet            ? fused_packet<bf16_rows>(s, c, work)
                        : form == fused_form::two_shot_packet ? fused_two_shot_packet<bf16_rows>(s, c, work)
                        : form == fused_form::one_shot        ? fused_one_shot<bf16_rows>(s, c, work)
+                       : form == fused_form::two_shot_slices ? fused_two_shot_slices<bf16_rows>(s, c, work)
                        : form == fused_form::two_shot        ? fused_two_shot<bf16_rows>(s, c, work)
                        : form == fused_form::one_shot_pull   ? fused_one_shot_pull<bf16_rows>(s, c, work, inputs)
                                                              : fused_two_shot_pull<bf16_rows>(s, c, work, inputs);

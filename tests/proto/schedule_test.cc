@@ -20,6 +20,7 @@ struct planned {
   protocol how;
   std::uint64_t count;
   int odd_rank = -1;  // its fingerprint differs: all ranks must give up here, and nowhere else
+  std::uint32_t step_units = 0;
 };
 
 template <class Call = call<machine_capacity>>
@@ -44,6 +45,7 @@ schedule_explorer::outcome explore_calls(int ranks, unsigned lanes, const std::v
       c.output = reinterpret_cast<std::byte*>(outputs[mine].data());
       c.count = calls[i].count;
       c.fingerprint = 0x1234567890abcdefull + i + 1000 * (r == calls[i].odd_rank);
+      c.step_units = calls[i].step_units;
       // A lane's own verdict; with several lanes the last one's stands for all.
       good[mine] = run_protocol<sum_of_floats, 0>(s, c, calls[i].how);
     }
@@ -142,6 +144,17 @@ TEST(schedule, three_ranks) {
   for (const protocol how : {protocol::one_shot, protocol::two_shot, protocol::ring, protocol::two_shot_packet})
     expect_clean(3, 1, {{how, 9}});
   expect_clean(3, 1, {{protocol::ring, 5}, {protocol::two_shot, 5}, {protocol::ring, 12}});
+}
+
+// Four floats are a unit. The last step is short in the first call, and there is one in the last.
+TEST(schedule, one_shots_in_steps) {
+  using enum protocol;
+  expect_clean(2, 1, {{one_shot, 17, -1, 2}, {one_shot, 8, -1, 1}, {one_shot, 4, -1, 2}});
+  expect_clean(2, 1, {{one_shot, 12, -1, 1}, {packet, 2}, {one_shot, 12, -1, 1}});
+  expect_clean(2, 2, {{one_shot, 12, -1, 1}});
+  expect_clean(3, 1, {{one_shot, 8, -1, 1}});
+  expect_clean(2, 1, {{one_shot, 12, 1, 1}, {one_shot, 3}});
+  expect_clean(2, 1, {{one_shot, 12, -1, 1}, {one_shot, 12, 0, 1}});
 }
 
 // A rank may be one call ahead and find there that the calls differ, while others are still in the good call.
