@@ -60,7 +60,7 @@ TEST(FusedShape, EveryShapeFits) {
                     const std::uint64_t lines = form == fused_form::packet ? w.row_line_stride : pieces / ranks * 2;
                     ASSERT_LE(s.rows * lines * 8, map.packet_capacity());
                     if (form == fused_form::two_shot_packet) {
-                      ASSERT_LE(s.rows * (pieces + 31) / 32 * 8, map.packet_capacity() / 2);
+                      ASSERT_LE(s.rows * ((pieces + 31) / 32) * 8, map.packet_capacity() / 2);
                     }
                     ASSERT_LE(scale_width(pattern), 32 * piece);
                   } else if (form == fused_form::one_shot) {
