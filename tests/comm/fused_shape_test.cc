@@ -13,7 +13,7 @@
 namespace xyl {
 namespace {
 
-const fused_limits some_limits{{16, 16, 8, 8, 8}, {16, 16, 8, 8, 8}};
+const fused_limits some_limits{{16, 16, 8, 8, 8, 8}, {16, 16, 8, 8, 8, 8}};
 
 TEST(FusedShape, EveryShapeFits) {
   int possible = 0, clustered = 0;
@@ -127,7 +127,7 @@ TEST(FusedShape, WhatIsPulledStaysSoWhereItCan) {
       fused_form::one_shot);
 }
 
-// Fp32 rows have no kernels in two shots of packets, nor any that pull: the forms behind these do it.
+// Fp32 rows have no kernels in two shots of slices, nor any that pull: the forms behind these do it.
 TEST(FusedShape, RowsOfFp32AreHandedOn) {
   const layout map = layout::make(4, 64, 1 << 20, 16 << 20);
   fused_work w;
@@ -135,9 +135,11 @@ TEST(FusedShape, RowsOfFp32AreHandedOn) {
   w.tokens = 8;
   w.share = 2;
   w.pattern = fused_pattern::norm;
-  for (const fused_form form : {fused_form::two_shot_packet, fused_form::one_shot_pull}) {
+  for (const fused_form form :
+       {fused_form::two_shot_packet, fused_form::two_shot_slices, fused_form::one_shot_pull}) {
     for (const int ranks : {2, 4}) EXPECT_EQ(shape_fused(form, 4, ranks, some_limits, map, w).blocks, 0u);
-    EXPECT_EQ(shape_fused_or_next(form, 4, 4, some_limits, map, w).form, fused_form::one_shot);
+    const fused_form next = form == fused_form::two_shot_slices ? fused_form::two_shot : fused_form::one_shot;
+    EXPECT_EQ(shape_fused_or_next(form, 4, 4, some_limits, map, w).form, next);
   }
   for (const fused_form form : {fused_form::packet, fused_form::one_shot, fused_form::two_shot})
     EXPECT_NE(shape_fused(form, 4, 4, some_limits, map, w).blocks, 0u);
