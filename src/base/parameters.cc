@@ -135,7 +135,7 @@ constexpr parameter_info table[] = {
      }},
     {"XYLEM_ALGO", "choice", "auto", "", "auto, packet, oneshot, twoshot, ring, twoshotpacket or ll128",
      "The algorithm of every allreduce, and of other collectives where they have it, instead of a choice by "
-     "message size; ll128 is for float16, bfloat16 and float32.",
+     "message size; ll128 is for allreduces of float16, bfloat16 and float32 on devices, others go as oneshot.",
      store_algorithm},
     {"XYLEM_GPU", "choice", "auto", "", "auto or never",
      "Whether a new communicator uses the calling thread's current CUDA device.",

@@ -96,7 +96,7 @@ void expect_launches_that_fit(int ranks, const char* variable, const char* value
 }
 
 TEST(launches, of_every_algorithm_stay_in_their_regions) {
-  for (const char* how : {"auto", "packet", "oneshot", "twoshot", "ring", "twoshotpacket"})
+  for (const char* how : {"auto", "packet", "oneshot", "twoshot", "ring", "twoshotpacket", "ll128"})
     for (const int ranks : {2, 3, 8}) expect_launches_that_fit(ranks, "XYLEM_ALGO", how);
 }
 

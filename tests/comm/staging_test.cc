@@ -4,12 +4,12 @@
 // devices: this program has its own device_side, which reaches peers, fails or computes wrongly as a test wants it.
 // Ranks are processes. Not for builds with CUDA, which bring a device_side.
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "comm/communicator.hpp"
