@@ -159,7 +159,7 @@ void a_mismatched_count_is_refused_by_all(algorithm how, algorithm other) {
   must(cudaDeviceSynchronize(), "synchronise");
   MPI_Barrier(MPI_COMM_WORLD);
   const bool odd = r.rank() == r.ranks() - 1;
-  r.all_reduce(odd ? other : how, odd ? 3 : 2, memory.in(), memory.out(), odd ? 20'000 : 10'000, 4, xylInt32,
+  r.all_reduce(odd ? other : how, odd ? 3 : 2, memory.in(), memory.out(), odd ? 20'000 : 10'000, 4, xylFloat32,
                xylSum, streams[0]);
   finishes(streams[0], 20);
   expect(poison::code(r.poisoned()) == xylInvalidUsage, "mismatch: rank %d has code %d", r.rank(),
