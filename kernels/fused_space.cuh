@@ -22,7 +22,6 @@ struct fused_state {
   std::uint64_t meeting[2];  // in a cluster: counts what is told
   alignas(16) std::uint64_t told[2][layout::team_groups];
   alignas(16) std::uint32_t group[2][layout::team_groups];
-  std::uint32_t of_row[2][4];
 };
 
 // Flagged: nothing asks for the epoch before the lanes have met in join(). It is read where it is needed, from
@@ -91,11 +90,9 @@ class fused_space : public cuda_space<Capacity> {
 
   static constexpr bool has_warps = true;
 
-  // The verdict is the warp's.
   template <class Op, unsigned Width>
-  __device__ __forceinline__ bool over_group(bool good, std::uint32_t leaf, std::uint32_t& out) {
-    out = over_warp<Op, static_cast<int>(Width)>(leaf);
-    return __all_sync(~0u, good) != 0;
+  __device__ __forceinline__ std::uint32_t over_group(std::uint32_t leaf) const {
+    return over_warp<Op, static_cast<int>(Width)>(leaf);
   }
 
   // Every warp goes through the whole tree by itself: a lane has eight neighbouring values.
@@ -116,39 +113,6 @@ class fused_space : public cuda_space<Capacity> {
     return over_groups<Op>(value);
   }
 
-  // Warp n looks at row n's groups, beside its own pieces: one trip to memory. (Every warp at all groups took twice
-  // as long: that is many more lines than there are pieces.)
-  template <class Op, int N>
-  __device__ __forceinline__ bool get_told(bool has_data, const line* const (&lines)[N],
-                                           const line* const (&of_row)[N], unsigned groups, bool good,
-                                           std::uint64_t (&word)[N], std::uint32_t (&out)[N], waiting w) {
-    static_assert(N <= 4);
-    std::uint32_t* const shared = state_.of_row[turn_of_rows_++ % 2];
-    const unsigned warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    const line* told = nullptr;
-    const auto choose = [&](unsigned row) {
-      told = nullptr;
-#pragma unroll
-      for (unsigned n = 0; n < N; ++n)
-        if (n == row) told = of_row[n];
-    };
-    choose(warp);
-    if (good)
-      good = told != nullptr ? get_with_groups<Op>(has_data, lines, told, groups, shared + warp, word, w)
-                             : base::template get_all<N>(lines, packet_epoch(epoch()), word, w);
-#pragma unroll 1
-    for (unsigned row = warp + warps; row < N; row += warps) {
-      choose(row);
-      std::uint64_t none[1] = {};
-      const line* const nothing[1] = {};
-      if (good && told != nullptr) good = get_with_groups<Op>(false, nothing, told, groups, shared + row, none, w);
-    }
-    if (!base::all(good)) return false;
-#pragma unroll
-    for (int n = 0; n < N; ++n) out[n] = shared[n];
-    return true;
-  }
-
   template <int J>
   __device__ __forceinline__ void neighbours_largest(unsigned width, std::uint32_t (&leaf)[J]) {
     for (unsigned distance = 1; distance < width; distance *= 2)
@@ -164,30 +128,6 @@ class fused_space : public cuda_space<Capacity> {
   // The i-th of the four groups of the whole row that this lane sees to.
   static __device__ __forceinline__ bool has_group(unsigned pieces, unsigned i) {
     return (in_warp() * 4 + i) * 32 < pieces;
-  }
-
-  template <class Op, int N>
-  __device__ __forceinline__ bool get_with_groups(bool has_data, const line* const (&lines)[N], const line* told,
-                                                  unsigned groups, std::uint32_t* out, std::uint64_t (&word)[N],
-                                                  waiting w) {
-    const line* all[N + 4];
-#pragma unroll
-    for (int n = 0; n < N; ++n) all[n] = has_data ? lines[n] : nullptr;
-#pragma unroll
-    for (unsigned k = 0; k < 4; ++k) {
-      const unsigned group = in_warp() * 4 + k;
-      all[N + k] = group < groups ? told + group : nullptr;
-    }
-    std::uint64_t data[N + 4] = {};
-    const bool good = base::template get_all<N + 4>(all, packet_epoch(epoch()), data, w);
-#pragma unroll
-    for (int n = 0; n < N; ++n) word[n] = data[n];
-    std::uint32_t value[4];
-#pragma unroll
-    for (int k = 0; k < 4; ++k) value[k] = static_cast<std::uint32_t>(data[N + k]);
-    const std::uint32_t whole = over_groups<Op>(value);
-    if (in_warp() == 0) *out = whole;
-    return good;
   }
 
   // Left and right halves of ever larger ranges meet; both get the value, which is the same in either order.
@@ -287,7 +227,7 @@ class fused_space : public cuda_space<Capacity> {
 
   const fused_arguments<Capacity>& given_;
   fused_state& state_;
-  unsigned turn_ = 0, turn_of_rows_ = 0;
+  unsigned turn_ = 0;
   bool cluster_has_begun_ = false;
 };
 

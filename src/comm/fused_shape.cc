@@ -20,10 +20,8 @@ std::uint64_t rows_held(fused_form form, unsigned element_bytes, const layout& m
   const std::uint64_t row = std::uint64_t{w.hidden} * element_bytes;
   const std::uint64_t row_of_packets = std::uint64_t{w.row_line_stride} * 8;
   if (form == fused_form::packet) return map.packet_capacity() / row_of_packets;
-  if (form == fused_form::two_shot_packet) {
-    const two_shot_packets::lines lines(w.hidden * element_bytes / 8, static_cast<int>(map.ranks));
-    return map.packet_capacity() / (lines.of_row() * 8);
-  }
+  if (form == fused_form::two_shot_packet)
+    return map.packet_capacity() / (row_of_packets * (1 + two_shot_packets::rows_sent(w)));
   if (form == fused_form::two_shot_slices)
     return map.bulk_stride /
            two_shot_slices::places(static_cast<unsigned>(row / 16), static_cast<int>(map.ranks)).of_row();
@@ -53,7 +51,9 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   if (form == fused_form::two_shot_slices && least > 1) return shape;
   if (least > most_blocks_of_row || least > (least > 1 ? of_teams : all_blocks)) return shape;
 
-  const std::uint64_t teams_wanted = uses_shares(form) ? w.share : w.tokens;
+  // In two shots of packets all teams share in the rows that come and go.
+  const unsigned teams_of_row = form == fused_form::two_shot_packet ? static_cast<unsigned>(ranks - 1) : 1;
+  const std::uint64_t teams_wanted = (uses_shares(form) ? w.share : w.tokens) * teams_of_row;
   const unsigned of_block = uses_packets(form) ? packet_pieces_of_block(ranks) : bulk_pieces_of_block;
   const std::uint64_t to_spare = teams_wanted == 0 ? 1 : of_teams / teams_wanted;
   const std::uint64_t useful = std::min<std::uint64_t>((pieces + of_block - 1) / of_block, most_blocks_of_row);
@@ -72,7 +72,7 @@ fused_shape shape_fused(fused_form form, unsigned element_bytes, int ranks, cons
   }
   if (shape.rows == 0) return shape;
   const std::uint64_t teams =
-      std::clamp<std::uint64_t>(std::min(teams_wanted, shape.rows), 1, most_blocks / w.split);
+      std::clamp<std::uint64_t>(std::min(teams_wanted, shape.rows * teams_of_row), 1, most_blocks / w.split);
   shape.blocks = static_cast<unsigned>(teams) * w.split;
   // A warp more, where there is room, sees to the headers while the others see to data. Packets between two ranks
   // bring them along.

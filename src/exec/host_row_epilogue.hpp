@@ -71,7 +71,7 @@ class row_epilogue<S, Call, host_row_kind<T>, W, J> {
     float* const x = of_pieces[0];
     const std::size_t row_bytes = w_.hidden * sizeof(T);
     const auto put_rows = [&](std::byte* buffer, fused_wire what, auto make) {
-      const bool send = at.is_sent && w_.wire == what;
+      const bool send = at.sent == row_sent::as_bytes && w_.wire == what;
       put(at, buffer ? buffer + at.token * row_bytes : nullptr, send, row_bytes, make);
     };
     const bool adds = stage == row_stage::sum && w_.residual;
@@ -123,7 +123,7 @@ class row_epilogue<S, Call, host_row_kind<T>, W, J> {
     alignas(float) std::byte scales[most_hidden / 16];
     static_assert(sizeof scales >= most_hidden / 128 * sizeof(float));
     const std::uint64_t bytes = w_.quantised_bytes_of_row();
-    const bool send = at.is_sent && w_.wire == fused_wire::quantised;
+    const bool send = at.sent == row_sent::as_bytes && w_.wire == fused_wire::quantised;
     put(at, w_.quantised + at.token * bytes, send, bytes,
         [&](std::byte* to) { loops_.quantise(x, w_, scale, to, scales); });
     if (!w_.has_scales()) return;

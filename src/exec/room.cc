@@ -95,11 +95,8 @@ result check_room(const layout& map, fused_form how, unsigned element_bytes, con
     if (std::uint64_t{w.hidden} * element_bytes / 8 > w.row_line_stride)
       return error(xylInternalError, "a launch of fused packets with %u lines for a row of %u elements of %u bytes",
                    w.row_line_stride, w.hidden, element_bytes);
-    const std::uint64_t lines =
-        how == fused_form::two_shot_packet
-            ? two_shot_packets::lines(w.hidden * element_bytes / 8, static_cast<int>(map.ranks)).of_row()
-            : w.row_line_stride;
-    return compare("fused packets", w.rows, packet_room(map) / lines, rows);
+    const unsigned sent = uses_shares(how) ? 1 + two_shot_packets::rows_sent(w) : 1;
+    return compare("fused packets", w.rows, packet_room(map) / w.row_line_stride / sent, rows);
   }
   if (how == fused_form::two_shot_slices) {
     const two_shot_slices::places at(w.hidden * element_bytes / 16, static_cast<int>(map.ranks));

@@ -327,7 +327,8 @@ XYL_FN bool fused_two_shot_block(S& s, const Call& c, const fused_work& w, const
               load_peer_piece(s, at<const std::byte>(c, c.rank, on_wire + std::uint64_t{v} * 16)), x[j]);
         });
       }
-      const row_place of_row{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(p), token, is_own, on_wire};
+      const row_place of_row{k * static_cast<unsigned>(ranks) + static_cast<unsigned>(p), token,
+                             is_own ? row_sent::as_bytes : row_sent::not_at_all, on_wire};
       const row_stage others = w.wire == fused_wire::residual ? row_stage::residual : row_stage::norm;
       good = epilogue.finish(of_row, is_own ? row_stage::sum : others, in, good, x);
       if (!good) return false;

@@ -91,7 +91,7 @@ XYL_FN bool fused_pull_block(S& s, const Call& c, const fused_work& w, const Inp
       }
       row_place of_row{Shares ? k * static_cast<unsigned>(ranks) + static_cast<unsigned>(p) : k, token};
       if (Shares && is_own) {
-        of_row.is_sent = true;
+        of_row.sent = row_sent::as_bytes;
         of_row.wire = gathered(p, k);
       }
       const row_stage others = w.wire == fused_wire::residual ? row_stage::residual : row_stage::norm;

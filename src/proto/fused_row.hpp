@@ -184,11 +184,18 @@ struct row_inputs {
 // What the values of a row are already.
 enum class row_stage : std::uint8_t { sum, residual, norm };
 
+// How an owner sends a finished row to the peers.
+enum class row_sent : std::uint8_t {
+  not_at_all,
+  as_bytes,   // what fused_work::wire says, to offset `wire` of their workspaces
+  as_packets  // everything that they keep: the norm (or sum) to the lines from `wire` on, the residual to others
+};
+
 struct row_place {
-  unsigned number;       // in this launch: no two rows that a team finishes have the same
-  std::uint64_t token;   // in the user's buffers
-  bool is_sent = false;  // what fused_work::wire says, to offset `wire` of the peers' workspaces
-  std::uint64_t wire = 0;
+  unsigned number;      // in this launch: no two rows that a team finishes have the same
+  std::uint64_t token;  // in the user's buffers
+  row_sent sent = row_sent::not_at_all;
+  std::uint64_t wire = 0, wire_of_residual = 0;
 };
 
 template <class S, class Call, class F, int W, int J>
@@ -266,17 +273,31 @@ class row_epilogue {
 
   // To a buffer of the user's, if there is one, and over the wire, if this is what goes there.
   XYL_FN void put_rows(const row_place& at, std::byte* buffer, fused_wire what, const values& x) {
-    const bool send = at.is_sent && w_.wire == what;
-    if (buffer == nullptr && !send) return;
+    const bool send = at.sent == row_sent::as_bytes && w_.wire == what;
+    // Without a norm the sum takes its place. The residual goes only to lines of its own.
+    const bool is_second = what == fused_wire::residual && w_.pattern != fused_pattern::all_reduce;
+    const bool put = W == 1 && at.sent == row_sent::as_packets && (!is_second || at.wire_of_residual != at.wire);
+    if (buffer == nullptr && !send && !put) return;
     for_each([&](int j, unsigned v) {
       float same[E];
 #pragma unroll
       for (int k = 0; k < E; ++k) same[k] = x[j][k];
       const piece<W> p = round_piece<typename F::codec, W>(same);  // exact: x was rounded
       const std::uint64_t inside = std::uint64_t{v} * E * F::element_bytes;
+      if (put) put_packets((is_second ? at.wire_of_residual : at.wire) + v, p.word[0]);
       if (buffer) store_piece<W>(s_, buffer + at.token * w_.hidden * F::element_bytes + inside, p);
       if (send) to_peers(at, inside, [&](std::byte* to) { store_piece<W>(s_, to, p); });
     });
+  }
+
+  XYL_FN void put_packets(std::uint64_t number, std::uint64_t word) {
+    const int ranks = F::ranks ? F::ranks : c_.ranks;
+    const std::uint64_t to = c_.map.packet_offset(c_.map.slot(s_.epoch()), static_cast<unsigned>(c_.rank), number);
+#pragma unroll
+    for (int k = 1; k < ranks; ++k) {
+      const int p = c_.rank + k < ranks ? c_.rank + k : c_.rank + k - ranks;
+      s_.put(xyl::at<line>(c_, p, to), word, packet_epoch(s_.epoch()));
+    }
   }
 
   template <class Store>
@@ -304,7 +325,7 @@ class row_epilogue {
   }
 
   XYL_FN void quantise(const row_place& at, float scale, const std::uint32_t (&largest)[J], const values& x) {
-    const bool send = at.is_sent && w_.wire == fused_wire::quantised;
+    const bool send = at.sent == row_sent::as_bytes && w_.wire == fused_wire::quantised;
     for_each([&](int j, unsigned v) {
       std::uint32_t stored = 0;
       float multiplier;

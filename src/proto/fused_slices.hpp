@@ -119,12 +119,12 @@ class launch {
   XYL_FN void sum(unsigned n) {
     const bool has_unit = n < units();
     const unsigned row = row_of(n);
-    std::uint32_t leaf[worker_pieces] = {}, squares = 0;
+    std::uint32_t leaf[worker_pieces] = {};
 #pragma unroll
     for (int i = 0; i < worker_pieces; ++i)
       if (has_unit && at_.cut.begin(c_.rank) + piece_of(n, i) < at_.cut.pieces)
         leaf[i] = sum_piece(row, piece_of(n, i));
-    (void)over_group<add_squares, width>(s_, true, leaf, squares);
+    const std::uint32_t squares = over_group<add_squares, width>(s_, leaf);
     const unsigned group = static_cast<unsigned>(c_.rank) * at_.cut.groups + n % at_.cut.groups;
     if (!has_unit || group >= at_.cut.all_groups()) return;
     for (int p = static_cast<int>(s_.lane() % worker_lanes); p < ranks_; p += static_cast<int>(worker_lanes))

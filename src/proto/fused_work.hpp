@@ -36,8 +36,8 @@ XYL_FN constexpr unsigned scale_width(fused_pattern p) {
   return is_nvfp4(p) ? 16 : p == fused_pattern::fp8_per_group ? 128 : 0;
 }
 
-// See fused.hpp, fused_two_shot_packet.hpp and fused_slices.hpp, in the order in which a form that cannot do a call hands it on; and
-// fused_pull.hpp, whose inputs are registered.
+// See fused.hpp, fused_two_shot_packet.hpp and fused_slices.hpp, in the order in which a form that cannot do a call
+// hands it on; and fused_pull.hpp, whose inputs are registered.
 enum class fused_form : std::uint8_t {
   packet,
   two_shot_packet,
@@ -54,11 +54,9 @@ inline constexpr std::size_t device_fused_forms = 6;
 // What the forms have in common: pieces travel as packets; each rank finishes a share of the rows.
 XYL_FN constexpr bool uses_packets(fused_form f) { return f <= fused_form::two_shot_packet; }
 XYL_FN constexpr bool uses_shares(fused_form f) {
-  return f == fused_form::two_shot || f == fused_form::two_shot_pull;
+  return f == fused_form::two_shot_packet || f == fused_form::two_shot || f == fused_form::two_shot_pull;
 }
-XYL_FN constexpr bool takes_two_shots(fused_form f) {
-  return uses_shares(f) || f == fused_form::two_shot_packet || f == fused_form::two_shot_slices;
-}
+XYL_FN constexpr bool takes_two_shots(fused_form f) { return uses_shares(f) || f == fused_form::two_shot_slices; }
 XYL_FN constexpr bool pulls(fused_form f) { return f >= fused_form::one_shot_pull; }
 
 // What an owner sends in the two-shot forms of bulk data. The peers work out the rest, which costs them less than
@@ -130,11 +128,9 @@ struct fused_work {
   }
 };
 
-// Whether the blocks of a team have values to tell each other. In two shots of packets squares come from elsewhere.
+// Whether the blocks of a team have values to tell each other. In slices each row is one block's.
 XYL_FN constexpr bool teams_meet(fused_form f, const fused_work& w) {
-  if (f == fused_form::two_shot_packet) return w.pattern == fused_pattern::fp8_per_token;
-  if (f == fused_form::two_shot_slices) return false;  // each row is one block's
-  return w.pattern != fused_pattern::all_reduce;
+  return f != fused_form::two_shot_slices && w.pattern != fused_pattern::all_reduce;
 }
 
 }  // namespace xyl

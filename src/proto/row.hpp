@@ -6,10 +6,7 @@
 //
 //   row_combine<Op>(work, team, row, set, good, leaf, out)   see below
 //   neighbours_largest(width, leaf)                          see below
-//   has_warps, over_group<Op, Width>(good, leaf, out), combine_stored<Op>(values, count)
-//                                                            see below
-//   get_told<Op>(has_data, lines, of_row, groups, good, word, out, w)
-//                                                            see below
+//   has_warps, over_group<Op, Width>(leaf), combine_stored<Op>(values, count)   see below
 //   row_scratch()   (other spaces with several lanes) room for a word per piece of a row, shared by the block's
 //                   lanes
 //
@@ -130,65 +127,23 @@ XYL_FN constexpr unsigned lanes_of_group(unsigned width) {
     return 1;
 }
 
-// out: the tree over a group's pieces, of which this lane brings those that it holds (0 where it has none). False
-// if any of the group's lanes is not good.
+// The tree over a group's pieces, of which this lane brings those that it holds (0 where it has none).
 template <class Op, unsigned Width, int N, class S>
-XYL_FN bool over_group(S& s, bool good, const std::uint32_t (&leaf)[N], std::uint32_t& out) {
+XYL_FN std::uint32_t over_group(const S& s, const std::uint32_t (&leaf)[N]) {
   static_assert(N * lanes_of_group<S>(Width) == Width);
-  if constexpr (N == 1) {
-    return s.template over_group<Op, Width>(good, leaf[0], out);
-  } else {
-    if (good) out = halving<Op>(leaf, N);
-    return good;
-  }
+  if constexpr (N == 1)
+    return s.template over_group<Op, Width>(leaf[0]);
+  else
+    return halving<Op>(leaf, N);
 }
 
 // The tree over values that peers have stored in this rank's workspace, 16-byte aligned.
 template <class Op, class S>
-XYL_FN std::uint32_t combine_stored(S& s, const std::uint32_t* values, unsigned count) {
+XYL_FN std::uint32_t combine_stored(const S& s, const std::uint32_t* values, unsigned count) {
   if constexpr (requires { s.template combine_stored<Op>(values, count); })
     return s.template combine_stored<Op>(values, count);
   else
     return halving<Op>(values, count);
-}
-
-// Of each of N rows: word[j][i], this lane's j-th piece of row i, from line(j, i) (null: none); and out[i], the rest
-// of the tree over the row, each of whose groups somebody has told in a line from of_row[i] on (null: no row, but
-// the first is always there). All lanes of the block come here; false if any lane's `good` is, or if a line did not
-// come.
-template <class Op, int J, int N, class S, class Call, class Lines>
-XYL_FN bool get_told(S& s, const Call& c, Lines line_of, const line* const (&of_row)[N], unsigned groups, bool good,
-                     std::uint64_t (&word)[J][N], std::uint32_t (&out)[N], waiting w) {
-  const auto lines_of = [&](int j, const line*(&lines)[N]) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) lines[i] = of_row[i] == nullptr ? nullptr : line_of(j, i);
-    return lines[0] != nullptr;
-  };
-  if constexpr (J == 1 && requires(const line* const(&lines)[N]) {
-                  s.template get_told<Op>(true, lines, of_row, groups, good, word[0], out, w);
-                }) {
-    const line* lines[N];
-    const bool has_data = lines_of(0, lines);
-    return s.template get_told<Op>(has_data, lines, of_row, groups, good, word[0], out, w);
-  } else {
-    for (int j = 0; j < J && good; ++j) {
-      const line* lines[N];
-      if (!lines_of(j, lines)) break;
-      good = s.template get_all<N>(lines, packet_epoch(s.epoch()), word[j], w);
-    }
-    for (int i = 0; i < N; ++i) {
-      if (of_row[i] == nullptr) continue;
-      std::uint32_t told[layout::team_groups] = {};
-      for (unsigned g = 0; g < groups && good; ++g) {
-        const line* const from[1] = {of_row[i] + g};
-        std::uint64_t value[1] = {};
-        good = s.template get_all<1>(from, packet_epoch(s.epoch()), value, waiting{c.rank, phase::team});
-        told[g] = static_cast<std::uint32_t>(value[0]);
-      }
-      out[i] = halving<Op>(told, groups);
-    }
-    return s.all(good);
-  }
 }
 
 // leaf[j] becomes the largest of the aligned `width` neighbouring pieces (a power of two, at most 32) around it.

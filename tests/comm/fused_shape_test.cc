@@ -56,12 +56,8 @@ TEST(FusedShape, EveryShapeFits) {
                   ASSERT_GE(s.rows, 1u);
                   const std::uint64_t row = std::uint64_t{hidden} * element;
                   if (uses_packets(form)) {
-                    // In two shots slices that come and slices that are sent on, and for each group its squares.
-                    const std::uint64_t lines = form == fused_form::packet ? w.row_line_stride : pieces / ranks * 2;
-                    ASSERT_LE(s.rows * lines * 8, map.packet_capacity());
-                    if (form == fused_form::two_shot_packet) {
-                      ASSERT_LE(s.rows * ((pieces + 31) / 32) * 8, map.packet_capacity() / 2);
-                    }
+                    // Scattered rows, and norms behind them.
+                    ASSERT_LE(s.rows * w.row_line_stride * 8 * (uses_shares(form) ? 2 : 1), map.packet_capacity());
                     ASSERT_LE(scale_width(pattern), 32 * piece);
                   } else if (form == fused_form::one_shot) {
                     ASSERT_LE(s.rows * row, map.bulk_stride);

@@ -163,13 +163,14 @@ TEST(room, fused_rows_that_would_write_past_their_region_are_refused) {
           return check_room(map, how, element, w);
         };
       };
-      // 250 packets of a row are padded to 256; they are 8 groups of 32, of which each rank sums its slice.
+      // 250 packets of a row are padded to 256.
       expect_exact(
           rows(fused_form::packet), packet_one, packet_next, [](std::uint64_t n) { return n * 256 * sizeof(line); },
           "fused packets");
       expect_exact(
           rows(fused_form::two_shot_packet), packet_one, packet_next,
-          [&](std::uint64_t n) { return n * 2 * ceiling(8, ranks) * 32 * sizeof(line); }, "fused two-shot packets");
+          [&](std::uint64_t n) { return n * 256 * (has_residual ? 3 : 2) * sizeof(line); },
+          "fused two-shot packets");
       expect_exact(
           rows(fused_form::one_shot), bulk_one, bulk_next, [](std::uint64_t n) { return n * hidden * element; },
           "fused one-shot");

@@ -162,7 +162,9 @@ class fused_device {
     if (w.split > 1 && teams_meet(wish.form, w) && !w.is_clustered)
       shape.rows = std::min<std::uint64_t>(
           shape.rows, layout::team_rows / (uses_shares(wish.form) ? static_cast<unsigned>(r_.ranks()) : 1));
-    const std::uint64_t teams = uses_shares(wish.form) ? w.share : w.tokens;
+    const std::uint64_t teams =
+        (uses_shares(wish.form) ? w.share : w.tokens) *
+        (wish.form == fused_form::two_shot_packet ? static_cast<unsigned>(r_.ranks() - 1) : 1);
     shape.blocks = static_cast<unsigned>(std::clamp<std::uint64_t>(teams, 1, most / w.split)) * w.split;
     const unsigned warp_for_headers = uses_packets(wish.form) && fixed == 2 ? 0 : 32;
     shape.lanes = std::min(std::min(w.pieces_of_block, (pieces + 31) / 32 * 32) + warp_for_headers, most_lanes);
