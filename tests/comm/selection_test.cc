@@ -261,5 +261,16 @@ TEST(selection, hash_differs_where_a_field_differs) {
   EXPECT_NE(a.hash(), b.hash());
 }
 
+TEST(selection, rows_go_in_slices_among_four_ranks_unless_two_steps_are_asked_for) {
+  parameters p;
+  const selection four = selection::defaults(4, p, 16);
+  EXPECT_LT(four.fused_slices_bytes, four.most_fused_slices_bytes);
+  EXPECT_GT(four.fused_slices_bytes, four.two_step_bytes) << "packets, two steps, slices, two steps again";
+  for (const int ranks : {1, 2, 3, 8})
+    EXPECT_EQ(selection::defaults(ranks, p, 16).fused_slices_bytes, UINT64_MAX) << ranks;
+  p.two_step_bytes = 64 << 10;
+  EXPECT_EQ(selection::defaults(4, p, 16).fused_slices_bytes, UINT64_MAX);
+}
+
 }  // namespace
 }  // namespace xyl
