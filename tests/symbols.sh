@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# libxylem.so exports exactly the functions that xylem.h and what it includes declare, all of symbol node XYLEM_1.0, bears its SONAME,
-# and needs neither MPI nor a CUDA driver nor a CUDA runtime.
+# libxylem.so exports exactly the functions that xylem.h and what it includes declare, all of symbol node XYLEM_1.0,
+# bears its SONAME, and needs neither MPI nor a CUDA driver nor a CUDA runtime.
 set -eu
 library=.libs/libxylem.so
-headers="$srcdir/include/xylem/xylem.h $srcdir/include/xylem/xylem_fused.h"
+headers="$srcdir/include/xylem/xylem.h $srcdir/include/xylem/xylem_fused.h $srcdir/include/xylem/xylem_memory.h"
 
 symbols=$("$NM" -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort)
 foreign=$(printf '%s\n' "$symbols" | grep -v '^xyl[A-Z][A-Za-z]*@@XYLEM_1\.0$' || true)

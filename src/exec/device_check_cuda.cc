@@ -76,9 +76,9 @@ class cuda_kernel_check final : public kernel_check {
     XYL_TRY(scale());
     XYL_TRY(joint());
     XYL_TRY(norms());
-    for (const fused_form form : {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot,
-                                  fused_form::two_shot_slices, fused_form::two_shot, fused_form::one_shot_pull}) {
-      const unsigned blocks = fused_blocks[static_cast<std::size_t>(form)];
+    for (std::size_t f = 0; f < device_fused_forms; ++f) {
+      const auto form = static_cast<fused_form>(f);
+      const unsigned blocks = fused_blocks[f];
       if (blocks >= 1) XYL_TRY(fused(form, 1, false));
       // Two blocks to a row, in the way that calls will use; team lines have room for the rows of so many ranks.
       if (blocks >= 2 && form != fused_form::two_shot_slices &&
@@ -352,9 +352,8 @@ class cuda_kernel_check final : public kernel_check {
     static constexpr const char* names[] = {"fused packet", "fused twoshotpacket", "fused oneshot",
                                             "fused slices", "fused twoshot",       "fused one-shot pull"};
     const bool is_pulled = xyl::pulls(form);
-    if (takes_two_shots(form) && ranks_ == 1) return {};
     // As in pulls(): scratch memory stands for registered inputs.
-    if (is_pulled && !has_scratch()) return {};
+    if ((takes_two_shots(form) && ranks_ == 1) || (is_pulled && !has_scratch())) return {};
     const std::byte* input_of[device_capacity] = {};
     for (int p = 0; p < ranks_ && is_pulled; ++p) input_of[p] = side_.scratch_of(p);
     if (is_pulled) XYL_TRY(fill(side_.scratch_of(rank_), rounded(static_cast<float>(rank_ + 1))));
@@ -368,8 +367,7 @@ class cuda_kernel_check final : public kernel_check {
     w.share = (rows + static_cast<unsigned>(ranks_) - 1) / static_cast<unsigned>(ranks_);
     w.rows = static_cast<std::uint32_t>(uses_shares(form) ? w.share : rows);
     w.hidden = hidden;
-    w.inverse_hidden = 1.0f / hidden;
-    w.eps = 1e-6f;
+    w.inverse_hidden = 1.0f / hidden, w.eps = 1e-6f;
     w.choose_wire();
     w.spread((uses_packets(form) ? 8 : 16) / sizeof(bfloat16), split);
     w.is_clustered = w.split > 1 && clusters;

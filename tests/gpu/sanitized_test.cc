@@ -9,9 +9,8 @@
 // what the other one would have written (headers, packets, flags, bulk data) is planted in rank 0's workspace
 // before each call. It gives 256 everywhere and rank 0 gives 1, which in bfloat16 add up to 256, so that shares of
 // results may come from either. Covered: every allreduce, reduce, movement, pull, transfer, fused form (with teams
-// of two blocks, as lines and as clusters), joint launches, scaling and norms, with odd tails. Not covered: the
-// copy engines' steps, the self-tests of sync paths, the probe, and rows in slices, which four ranks have. Exit 77
-// without a GPU, 1 with a failure.
+// of two blocks, as lines and as clusters), joint launches, scaling and norms, with odd tails. Not covered: copies'
+// steps, self-tests of sync paths, the probe, rows in slices (four ranks'). Exit 77 without a GPU, 1 with a failure.
 #include <sys/mman.h>
 
 #include <cstring>
