@@ -111,13 +111,14 @@ struct mutated_rows {
   fused_form how;
 };
 constexpr mutated_rows mutated_fused[] = {{"fused_two_shot", fused_form::two_shot},
-                                          {"fused_one_shot_pull", fused_form::one_shot_pull}};
+                                          {"fused_one_shot_pull", fused_form::one_shot_pull},
+                                          {"fused_slices", fused_form::two_shot_slices}};
 
 template <ordering_fault Fault>
 int run(fused_form how, std::uint64_t seed) {
   fused_case f;
   f.pattern = pulls(how) && seed % 2 ? fused_pattern::all_reduce : fused_pattern::fp8_per_token;
-  f.hidden = 128;
+  f.hidden = how == fused_form::two_shot_slices ? 512 : 128;  // slices for all ranks
   f.tokens = 11;
   f.with_output = seed % 2;
   f.with_residual_out = false;
@@ -201,6 +202,9 @@ bool applies(std::string_view fault, std::string_view how) {
   if (how == mutated_fused[1].name)
     return fault != "early_reuse" && fault != "no_credit" && fault != "line_in_pieces" &&
            fault != "no_sync_before_post";
+  if (how == mutated_fused[2].name)
+    return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await" ||
+           fault == "no_sync_before_post" || fault == "no_sync_after_await";
   const bool has_lines = how == name_of(protocol::wide_packet);
   if (fault == "line_in_pieces") return has_lines;
   const auto is_pull = [&] {
