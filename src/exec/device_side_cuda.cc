@@ -278,7 +278,8 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
   const std::uint64_t units = units_of_block(how, type, count);
-  const std::uint32_t step = windows_ && how.how == algorithm::one_shot ? step_units(units, how.blocks) : 0;
+  const std::uint32_t step =
+      windows_ && map_.ranks == 2 && how.how == algorithm::one_shot ? step_units(units, how.blocks) : 0;
   const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
     kernel_arguments<Capacity> arguments;
     arguments.units_of_block = units;
