@@ -13,21 +13,37 @@
 #pragma once
 
 #include "proto/fused.hpp"
-#include "proto/row_slices.hpp"
 
 namespace xyl {
 
 namespace two_shot_slices {
 
-// Half a warp's: rows are short, and there may be eight ranks.
+// Pieces of a group: half a warp's, since rows are short and there may be eight ranks. A subtree of the row's tree of
+// squares, so a power of two.
 inline constexpr unsigned width = 16;
+
+// How rows are cut: a slice is whole groups, so that its owner can work out their squares. Rank p owns groups
+// [p * groups, (p + 1) * groups), as far as a row has them.
+struct row_slices {
+  unsigned pieces, groups;  // of a row; of a slice
+
+  XYL_FN constexpr row_slices(unsigned pieces_of_row, int ranks)
+      : pieces(pieces_of_row),
+        groups((all_groups() + static_cast<unsigned>(ranks) - 1) / static_cast<unsigned>(ranks)) {}
+
+  XYL_FN constexpr unsigned all_groups() const { return (pieces + width - 1) / width; }
+  // Pieces of a slice, and the first of rank p's; those past the row's end are none.
+  XYL_FN constexpr unsigned slice() const { return groups * width; }
+  XYL_FN constexpr unsigned begin(int p) const { return static_cast<unsigned>(p) * slice(); }
+  XYL_FN constexpr int owner(unsigned piece) const { return static_cast<int>(piece / slice()); }
+};
 
 // Bytes of the regions.
 struct places {
   row_slices cut;
   std::uint64_t stride;  // of a slice's row, and of a row's squares
 
-  XYL_FN constexpr places(unsigned pieces, int ranks) : cut(pieces, ranks, width), stride(cut.slice() * 16u) {
+  XYL_FN constexpr places(unsigned pieces, int ranks) : cut(pieces, ranks), stride(cut.slice() * 16u) {
     const unsigned squares = (cut.all_groups() + 3) / 4 * 16;
     if (stride < squares) stride = squares;
   }

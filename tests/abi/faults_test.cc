@@ -61,19 +61,25 @@ TEST_P(killed_rank, in_mid_allreduce_is_named_within_a_second) {
 INSTANTIATE_TEST_SUITE_P(host, killed_rank,
                          testing::Combine(testing::Values(2, 4), testing::Values(2, 4000, 400'000)));
 
+// The process of every rank, by number.
+std::vector<pid_t> processes_of(int ranks, int rank, meeting& m) {
+  const pid_t own = ::getpid();
+  std::vector<pid_t> all(static_cast<std::size_t>(ranks));
+  EXPECT_EQ(m.allgather(rank)(&own, all.data(), sizeof own), 0);
+  return all;
+}
+
 // Rank 2 is held while rank 1 dies and rank 0 leaves because of that: it must not blame rank 0.
 TEST(killed_rank_of_three, is_named_also_by_who_looks_after_another_has_left) {
   const auto ends = forked_ranks(3, [&](int rank, meeting& m) {
     test_communicator comm(3, rank, m);
     ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
-    const pid_t own = ::getpid();
-    pid_t all[3];
-    ASSERT_EQ(m.allgather(rank)(&own, all, sizeof own), 0);
+    const std::vector<pid_t> all = processes_of(3, rank, m);
     if (rank == 2) {
       ::raise(SIGSTOP);
     } else if (rank == 1) {
       ::usleep(100'000);
-      ::kill(own, SIGKILL);
+      ::kill(::getpid(), SIGKILL);
     }
     EXPECT_EQ(xylBarrier(comm, nullptr), xylRemoteError);
     EXPECT_TRUE(says(xylGetLastError(comm), "rank 1 (process")) << xylGetLastError(comm);
@@ -96,9 +102,7 @@ TEST(stopped_rank, is_named_also_by_who_waits_for_another_that_waits_for_it) {
   const auto ends = forked_ranks(3, [&](int rank, meeting& m) {
     test_communicator comm(3, rank, m);
     ASSERT_EQ(comm.code(), xylSuccess) << comm.text();
-    const pid_t own = ::getpid();
-    pid_t all[3];
-    ASSERT_EQ(m.allgather(rank)(&own, all, sizeof own), 0);
+    const std::vector<pid_t> all = processes_of(3, rank, m);
     if (rank == 1) {
       ::raise(SIGSTOP);
       return;

@@ -15,6 +15,15 @@ namespace {
 
 const fused_limits some_limits{{16, 16, 8, 8, 8, 8}, {16, 16, 8, 8, 8, 8}};
 
+fused_work work_of(unsigned hidden, std::uint64_t tokens, std::uint64_t share, fused_pattern pattern) {
+  fused_work w;
+  w.hidden = hidden;
+  w.tokens = tokens;
+  w.share = share;
+  w.pattern = pattern;
+  return w;
+}
+
 TEST(FusedShape, EveryShapeFits) {
   int possible = 0, clustered = 0;
   for (const int ranks : {2, 3, 4, 8, 16, 64})
@@ -79,11 +88,7 @@ TEST(FusedShape, EveryShapeFits) {
 
 TEST(FusedShape, OneTokenIsSpreadOverBlocks) {
   const layout map = layout::make(8, 64, 1 << 20, 16 << 20);
-  fused_work w;
-  w.hidden = 7168;
-  w.tokens = 1;
-  w.share = 1;
-  w.pattern = fused_pattern::norm;
+  fused_work w = work_of(7168, 1, 1, fused_pattern::norm);
   const fused_shape s = shape_fused_or_next(fused_form::packet, 2, 8, some_limits, map, w);
   EXPECT_EQ(s.form, fused_form::packet);
   EXPECT_EQ(w.split, 8u);
@@ -93,22 +98,15 @@ TEST(FusedShape, OneTokenIsSpreadOverBlocks) {
 
 TEST(FusedShape, WhatPacketsCannotDoTheNextFormDoes) {
   const layout map = layout::make(2, 64, 1 << 20, 16 << 20);
-  fused_work w;
-  w.hidden = 1024;
-  w.tokens = 1;
-  w.share = 1;
-  w.pattern = fused_pattern::fp8_per_group;  // of float: 128 of them are more than a warp's packets
+  fused_work w =
+      work_of(1024, 1, 1, fused_pattern::fp8_per_group);  // of float: 128 of them are more than a warp's packets
   const fused_shape s = shape_fused_or_next(fused_form::packet, 4, 2, some_limits, map, w);
   EXPECT_EQ(s.form, fused_form::one_shot);
 }
 
 TEST(FusedShape, WhatIsPulledStaysSoWhereItCan) {
   const layout map = layout::make(2, 64, 1 << 20, 16 << 20);
-  fused_work w;
-  w.hidden = 7168;
-  w.tokens = 32;
-  w.share = 16;
-  w.pattern = fused_pattern::norm;
+  fused_work w = work_of(7168, 32, 16, fused_pattern::norm);
   EXPECT_EQ(shape_fused_or_next(fused_form::one_shot_pull, 2, 2, some_limits, map, w).form,
             fused_form::one_shot_pull);
   // Where not one block of it fits on a device.
@@ -126,11 +124,7 @@ TEST(FusedShape, WhatIsPulledStaysSoWhereItCan) {
 // Whole rows, a block each; longer ones than a block can hold, other ranks and what quantises go in other forms.
 TEST(FusedShape, SlicesAreOfRowsThatABlockHolds) {
   const layout map = layout::make(4, 64, 1 << 20, 16 << 20);
-  fused_work w;
-  w.hidden = 7168;
-  w.tokens = 32;
-  w.share = 8;
-  w.pattern = fused_pattern::norm;
+  fused_work w = work_of(7168, 32, 8, fused_pattern::norm);
   const fused_shape s = shape_fused(fused_form::two_shot_slices, 2, 4, some_limits, map, w);
   EXPECT_EQ(s.blocks, 8u);
   EXPECT_EQ(w.split, 1u);
@@ -146,11 +140,7 @@ TEST(FusedShape, SlicesAreOfRowsThatABlockHolds) {
 // Fp32 rows have no kernels in two shots of slices, nor any that pull: the forms behind these do it.
 TEST(FusedShape, RowsOfFp32AreHandedOn) {
   const layout map = layout::make(4, 64, 1 << 20, 16 << 20);
-  fused_work w;
-  w.hidden = 1024;
-  w.tokens = 8;
-  w.share = 2;
-  w.pattern = fused_pattern::norm;
+  fused_work w = work_of(1024, 8, 2, fused_pattern::norm);
   for (const fused_form form :
        {fused_form::two_shot_packet, fused_form::two_shot_slices, fused_form::one_shot_pull}) {
     for (const int ranks : {2, 4}) EXPECT_EQ(shape_fused(form, 4, ranks, some_limits, map, w).blocks, 0u);
