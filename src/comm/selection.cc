@@ -117,7 +117,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 8 << 20 : ranks <= 4 ? 96 << 10 : 256 << 10);
   // Four ranks of one GPU, two steps / slices: 16 rows 7.4 / 7.9 us, 24 9.4 / 8.1, 32 9.8 / 8.7, 64 14.9 / 12.2, 128
   // 21.9 / 21.2, 256 37 / 40. Eight take as long or longer, from few blocks.
-  s.fused_slices_bytes = ranks == 4 && !p.two_step_bytes ? 280 << 10 : UINT64_MAX;
+  s.fused_slices_bytes = ranks == 4 && !staged && !p.two_step_bytes ? 280 << 10 : UINT64_MAX;
   s.most_fused_slices_bytes = 1536 << 10;
   // Registered inputs, between two ranks of one GPU, pushed / pulled in one shot: 64 rows 7.1 / 7.6 us, 128 10.0 /
   // 9.8, 256 17.3 / 14.5.

@@ -268,6 +268,7 @@ TEST(selection, rows_go_in_slices_among_four_ranks_unless_two_steps_are_asked_fo
   EXPECT_GT(four.fused_slices_bytes, four.two_step_bytes) << "packets, two steps, slices, two steps again";
   for (const int ranks : {1, 2, 3, 8})
     EXPECT_EQ(selection::defaults(ranks, p, 16).fused_slices_bytes, UINT64_MAX) << ranks;
+  EXPECT_EQ(selection::defaults(4, p, 16, false, true).fused_slices_bytes, UINT64_MAX) << "in host memory";
   p.two_step_bytes = 64 << 10;
   EXPECT_EQ(selection::defaults(4, p, 16).fused_slices_bytes, UINT64_MAX);
 }
