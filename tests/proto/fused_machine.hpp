@@ -4,6 +4,7 @@
 // stream; ranks are never synchronised with each other.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <new>
@@ -118,7 +119,7 @@ class fused_machine_of {
             const unsigned usable = grid_.blocks / w.split * w.split;
             if (pulls(form)) {
               const std::vector<std::byte>& input = written[static_cast<unsigned>(r)];
-              if (b == 0 && l == 0) std::memcpy(mine.input.raw(), input.data(), input.size());
+              if (b == 0 && l == 0) std::copy(input.begin(), input.end(), mine.input.raw());
               launch.arrive_and_wait();
             }
             do {
