@@ -9,6 +9,7 @@
 #include "proto/grouped_packet.hpp"
 #include "proto/kinds.hpp"
 #include "proto/stand_in.hpp"
+#include "proto/two_shot.hpp"
 #include "proto/two_shot_packet.hpp"
 #include "proto/wide_packet.hpp"
 

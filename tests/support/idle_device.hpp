@@ -40,7 +40,9 @@ class idle_device : public device_side {
   result all_reduce(device_launch how, const void*, void*, std::uint64_t count, const call_record& record,
                     xylStream_t) override {
     XYL_TRY(check_way(!uses_wide_packets(how.how), record));
-    return check_room(map_, how.how, facts_of(record.type)->bytes, count);
+    const unsigned bytes = facts_of(record.type)->bytes;
+    return how.step_units == 0 ? check_room(map_, how.how, bytes, count)
+                               : check_steps(map_, how.how, bytes, count, how.step_units, how.blocks);
   }
   result all_reduce_by_copies(const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
     return {};
