@@ -103,7 +103,10 @@ std::uint64_t communicator::chunk_of_all_reduce(algorithm how, unsigned element_
 
 device_launch communicator::shape_of_all_reduce(algorithm how, std::uint64_t bytes) const {
   device_launch shape{how, selection_.blocks_for(how, bytes)};
-  if (takes_steps(how)) shape.step_units = two_shot_step(bytes, device_->map(), shape.blocks);
+  if (takes_steps(how)) {
+    shape.step_units = two_shot_step(bytes, device_->map(), shape.blocks);
+    shape.pulls = bytes >= selection_.device.staged_pull_bytes;
+  }
   return shape;
 }
 

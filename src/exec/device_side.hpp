@@ -61,6 +61,7 @@ struct device_launch {
   bool is_sum = false;  // whatever the record says: it is that of a fused call
   // Two-shot: units of each share that a block deals with at a time; 0: all of them.
   std::uint32_t step_units = 0;
+  bool pulls = false;  // two-shot: peers come for what is theirs
 };
 
 struct fused_launch {
