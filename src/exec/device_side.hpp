@@ -154,7 +154,7 @@ class device_side {
                         const call_record& record, xylStream_t stream) = 0;
   virtual result move(const device_move& how, const void* send, void* recv, const call_record& record,
                       xylStream_t stream) = 0;
-  // On registered buffers, or (pull_form::staged) on others. what: buffers, count and record; the rest is filled
+  // On registered buffers. what: buffers, count and record; the rest is filled
   // in.
   virtual result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
                              xylStream_t stream) = 0;
