@@ -32,9 +32,9 @@ constexpr wide_range wide_range_of(std::uint32_t ranks, bool on_one_gpu) {
 
 // In lines of 16 bytes, between GPUs that meet in host memory; what lies above is cut. More blocks would get into
 // each other's way on the link.
-constexpr wide_range staged_line_range = {16 << 10, 1 << 20};
+constexpr wide_range staged_line_range = {8 << 10, 1 << 20};
 constexpr std::uint64_t line_bytes_per_block = 4 << 10;
-constexpr unsigned most_line_blocks = 32;
+constexpr unsigned most_line_blocks = 128;
 
 algorithm without_lines(algorithm how) {
   return uses_wide_packets(how) || uses_line_packets(how) ? algorithm::one_shot : how;

@@ -8,8 +8,8 @@
 //
 // A lane moves bundles: three units of 16 bytes in four lines. Lanes that store at the same time have their bundles
 // in one sheet, so that each of a bundle's units, and of its lines, is beside those of the other lanes: an
-// instruction of a warp moves 512 bytes that follow each other. A block works through its sheets in turn, a sheet to
-// each group of lanes. A lane is one bundle ahead with sending, no more: a link that goes both ways is busy in both,
+// instruction of a warp moves 512 bytes that follow each other. All groups of lanes of all blocks take a sheet each
+// in turn, so that what is on its way lies together. A lane is one bundle ahead with sending, no more: a link that goes both ways is busy in both,
 // and whoever takes bundle n has been sent what the peer sends before it takes n - 1. So nobody waits for ever.
 //
 // Relies on, besides space.hpp:
@@ -41,19 +41,18 @@ XYL_FN void units_in(const unit16* lines, unit16 (&units)[bundle_units]) {
   for (unsigned n = 0; n < 4 * bundle_units; ++n) units[n / 4].word[n % 4] = lines[n / 3].word[n % 3];
 }
 
-// Where a lane stands: its bundle of a sheet. What a block divides are sheets.
+// Where a lane stands: its bundle of a sheet. A workspace has room for fewer sheets than can be said in 32 bits.
 template <class S>
 struct sheet_place {
-  std::uint32_t begin, end;  // sheets of this block
-  std::uint32_t first;       // of this lane
-  std::uint32_t step;        // to its next one
-  std::uint32_t units;       // of the message
+  std::uint32_t first;  // sheet of this lane
+  std::uint32_t step;   // to its next one
+  std::uint32_t units;  // of the message
   unsigned member;
 
   XYL_FN std::uint32_t unit(std::uint32_t sheet, unsigned i) const {
     return (sheet * bundle_units + i) * S::sheet_lanes + member;
   }
-  XYL_FN bool has_unit(std::uint32_t sheet, unsigned i) const { return sheet < end && unit(sheet, i) < units; }
+  XYL_FN bool has_unit(std::uint32_t sheet, unsigned i) const { return unit(sheet, i) < units; }
   // A bundle without its first unit has none, and is not sent.
   XYL_FN bool has(std::uint32_t sheet) const { return has_unit(sheet, 0); }
   XYL_FN std::uint64_t line(std::uint32_t sheet, unsigned i) const {
@@ -63,15 +62,9 @@ struct sheet_place {
 
 template <class S, class Call, class R>
 XYL_FN sheet_place<S> place_in_sheets(const S& s, const Call& c, const R&) {
-  const std::uint64_t units = units_of(c.count, 2 * R::per_word);
-  const range mine = part_of_block(s, units_of(units, bundle_units * S::sheet_lanes));
-  const auto begin = static_cast<std::uint32_t>(mine.begin);
-  return {begin,
-          static_cast<std::uint32_t>(mine.end),
-          begin + s.lane() / S::sheet_lanes,
-          s.lanes() / S::sheet_lanes,
-          static_cast<std::uint32_t>(units),
-          s.lane() % S::sheet_lanes};
+  const unsigned groups = s.lanes() / S::sheet_lanes;
+  return {s.block() * groups + s.lane() / S::sheet_lanes, s.blocks() * groups,
+          static_cast<std::uint32_t>(units_of(c.count, 2 * R::per_word)), s.lane() % S::sheet_lanes};
 }
 
 // This rank's part of a bundle; what does not exist is zero.
@@ -215,7 +208,7 @@ XYL_FN bool line_allreduce_block(S& s, const Call& c, const R& red) {
 #pragma unroll
       for (unsigned i = 0; i < bundle_units; ++i)
         if (at_sheets.has_unit(before, i)) store_sum<false, S>(c, red, at_sheets.unit(before, i), aligned, acc[i]);
-      if (sheet >= at_sheets.end) return true;
+      if (!at_sheets.has(sheet)) return true;
     }
 #pragma unroll
     for (unsigned i = 0; i < bundle_units; ++i) own[i] = next[i];

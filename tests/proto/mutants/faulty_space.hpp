@@ -71,7 +71,7 @@ class faulty_space : public thread_space {
     if constexpr (Fault == ordering_fault::line_in_pieces) {
       of(to->word[3]).store(whole.word[3], std::memory_order_release);
       jitter();
-      std::memcpy(to->word, whole.word, 3 * sizeof whole.word[0]);
+      copy_words(to->word, whole.word);
     } else {
       thread_space::put_line(to, whole);
     }
