@@ -51,7 +51,7 @@ TEST_F(planning, the_ring_keeps_together_what_a_switch_holds) {
 TEST_F(planning, how_devices_synchronise_is_in_the_table_and_in_the_description) {
   made_ranks ranks = interleaved();
   sync_decision sync;
-  sync.choice = {false, false, flag_order::fenced, launch_overlap::none, launch_overlap::early};
+  sync.choice = {false, false, false, flag_order::fenced, launch_overlap::none, launch_overlap::early};
   sync.rows.push_back({"ll", "words", "yes", "passed", "no: slower than plain flags", 3.14159, 0, false});
   planning_input in = ranks.input();
   planned without, with;

@@ -39,7 +39,7 @@ TEST(selection, chunks_fit_the_workspace_for_any_number_of_ranks) {
       for (algorithm how : every_algorithm)
         for (unsigned element : {1u, 2u, 4u, 8u}) {
           const layout map = layout::make(ranks, 1, std::max<std::uint64_t>(budget / 16, 64 * ranks), budget, 0, 4,
-                                          0, std::max<std::uint64_t>(budget / 8, 256 * ranks));
+                                          0, std::max<std::uint64_t>(budget / 8, 2048 * ranks));
           const std::uint64_t elements = chunk_elements(how, map, ~0ull >> 1, element, true);
           ASSERT_GT(elements, 0u);
           const std::uint64_t room = uses_packets(how)        ? map.packet_stride

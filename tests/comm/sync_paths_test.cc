@@ -274,10 +274,10 @@ TEST(sync_paths, wishes_come_from_the_environment_and_nothing_else_is_believed) 
   p.forced_sync = sync_path::fenced_flag;
   p.forced_sync_overlaps = true;
   sync_wishes w = sync_wishes::of(p);
-  EXPECT_EQ(w.path, 4u);
+  EXPECT_EQ(w.path, 5u);
   EXPECT_EQ(w.overlapped, 1u);
   EXPECT_TRUE(w.plausible());
-  w.path = 5;
+  w.path = 6;
   EXPECT_FALSE(w.plausible());
 }
 
