@@ -44,6 +44,13 @@ __device__ __forceinline__ void post_flag(flag_order how, std::uint64_t* to, std
     store_relaxed(to, value);
   }
 }
+// As wide as flags order in that way.
+__device__ __forceinline__ void fence_as(flag_order how) {
+  if (how == flag_order::device_release)
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+  else
+    fence_system();
+}
 __device__ __forceinline__ std::uint64_t look_at_flag(flag_order how, const std::uint64_t* from) {
   if (how == flag_order::release) return load_acquire(from);
   if (how != flag_order::device_release) return load_relaxed(from);
@@ -101,6 +108,10 @@ __device__ __forceinline__ unit16 load_unit(const unit16* from) {
 __device__ __forceinline__ void store_unit(unit16* to, unit16 u) {
   __builtin_assume(__isGlobal(to));
   *reinterpret_cast<uint4*>(to) = make_uint4(u.word[0], u.word[1], u.word[2], u.word[3]);
+}
+// Waits for the load that the unit came from.
+__device__ __forceinline__ void use_unit(const unit16& u) {
+  asm volatile("" ::"r"(u.word[0]), "r"(u.word[1]), "r"(u.word[2]), "r"(u.word[3]) : "memory");
 }
 // The turn word is shared by the blocks of one device alone.
 __device__ __forceinline__ std::uint64_t load_turn(const std::uint64_t* turn) {

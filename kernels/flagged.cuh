@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/all_reduce.cuh"
-#include "proto/flagged.hpp"
+#include "proto/two_shot.hpp"
 
 namespace xyl {
 

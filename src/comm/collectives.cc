@@ -13,6 +13,7 @@
 #include "proto/one_way.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/single_copy.hpp"
+#include "proto/two_shot.hpp"
 
 namespace xyl {
 

@@ -62,8 +62,9 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   if (has_all && how == algorithm::two_shot && !op.scale && !is_staged_ && ranks_ > 1 && bytes > 0 &&
       bytes >= selection_.device.staged_pull_bytes)
     return pull_on_device(pull_form::staged, r, record);
-  std::uint64_t step =
-      chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes, r.what == collective::all_reduce);
+  std::uint64_t step = r.what == collective::all_reduce
+                           ? chunk_of_all_reduce(how, element_bytes)
+                           : chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes, false);
   const int pieces = scatters ? ranks_ : 1;
   if (op.scale)
     step = std::min(step, elements_in(map.scratch_bytes() / static_cast<unsigned>(pieces), element_bytes));
@@ -77,10 +78,12 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
     if (op.scale) {
       XYL_TRY(device_->scale({*op.scale, target.input_stride, pieces, chunk}, input, r.stream, input));
     }
-    const unsigned blocks = selection_.blocks_for(how, chunk * element_bytes);
     if (r.what == collective::all_reduce) {
-      XYL_TRY(device_->all_reduce({how, blocks, seat_}, input, output, chunk, record, r.stream));
+      device_launch shaped = shape_of_all_reduce(how, chunk * element_bytes);
+      shaped.ring = seat_;
+      XYL_TRY(device_->all_reduce(shaped, input, output, chunk, record, r.stream));
     } else {
+      const unsigned blocks = selection_.blocks_for(how, chunk * element_bytes);
       reduce_target now = target;
       if (op.scale && scatters) now.input_stride = chunk * element_bytes;
       const reduce_form form = how == algorithm::packet     ? reduce_form::packet
@@ -91,6 +94,23 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
     done += chunk;
   } while (done < r.count);
   return {};
+}
+
+// Elements of one launch of an allreduce on device memory, and its shape.
+std::uint64_t communicator::chunk_of_all_reduce(algorithm how, unsigned element_bytes) const {
+  if (takes_steps(how)) return most_stepped_bytes / element_bytes;
+  return chunk_elements(how, device_->map(), selection_.device.chunk_bytes, element_bytes, true);
+}
+
+device_launch communicator::shape_of_all_reduce(algorithm how, std::uint64_t bytes) const {
+  device_launch shape{how, selection_.blocks_for(how, bytes)};
+  if (takes_steps(how)) shape.step_units = two_shot_step(bytes, device_->map(), shape.blocks);
+  return shape;
+}
+
+// Through host memory the flags of many steps would take longer than they save.
+bool communicator::takes_steps(algorithm how) const {
+  return how == algorithm::two_shot && !is_staged_ && can_step(device_->map());
 }
 
 bool communicator::copy_engines_move(const request& r, std::uint64_t bytes) const {

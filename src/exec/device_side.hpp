@@ -59,6 +59,8 @@ struct device_launch {
   // can_add() says so, and neither with a ring nor with one-shot packets.
   const void* addend = nullptr;
   bool is_sum = false;  // whatever the record says: it is that of a fused call
+  // Two-shot: units of each share that a block deals with at a time; 0: all of them.
+  std::uint32_t step_units = 0;
 };
 
 struct fused_launch {

@@ -277,14 +277,17 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   XYL_TRY(check_blocks(how.blocks));
   if (how.addend && how.how != algorithm::one_shot && !(has_shares(how.how) && how.how != algorithm::ring))
     return error(xylInternalError, "%s adds nothing to its sums", name_of(how.how));
-  XYL_TRY(check_room(map_, how.how, facts_of(type)->bytes, count));
+  XYL_TRY(how.step_units == 0
+              ? check_room(map_, how.how, facts_of(type)->bytes, count)
+              : check_steps(map_, how.how, facts_of(type)->bytes, count, how.step_units, how.blocks));
 
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
   const std::uint64_t units = units_of_block(how, type, count);
-  const std::uint32_t step =
-      windows_ && map_.ranks == 2 && how.how == algorithm::one_shot ? step_units(units, how.blocks) : 0;
+  const std::uint32_t step = windows_ && map_.ranks == 2 && how.how == algorithm::one_shot
+                                 ? step_units(units, how.blocks)
+                                 : how.step_units;
   const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
     kernel_arguments<Capacity> arguments;
     arguments.units_of_block = units;

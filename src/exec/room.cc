@@ -3,6 +3,7 @@
 
 #include <bitset>
 
+#include "proto/flagged.hpp"
 #include "proto/fused_slices.hpp"
 #include "proto/fused_two_shot_packet.hpp"
 #include "proto/partition.hpp"
@@ -57,6 +58,17 @@ result check_room(const layout& map, algorithm how, unsigned element_bytes, std:
   if (how == algorithm::two_shot) return compare_twice(name, share_of(bulk, ranks), unit_room(map), units);
   // Ring: a share for each step, across the regions of all sources.
   return compare(name, share_of(bulk, ranks), unit_room(map) * ranks / (2 * ranks - 2), units);
+}
+
+result check_steps(const layout& map, algorithm how, unsigned element_bytes, std::uint64_t count,
+                   std::uint32_t step_units, unsigned blocks) {
+  if (how != algorithm::two_shot)
+    return error(xylInternalError, "a launch of %s in steps, which it does not take", name_of(how));
+  const std::uint64_t part = units_of(share_of(units_of(count, 16 / element_bytes), map.ranks), blocks);
+  XYL_TRY(compare("two-shot in steps", units_of(part, step_units), most_steps, "steps"));
+  // Each block has places of its own.
+  const std::uint64_t places = std::uint64_t{layout::step_places} * blocks;
+  return compare_twice("two-shot in steps", places * step_units, unit_room(map), units);
 }
 
 result check_room(const layout& map, reduce_form how, unsigned element_bytes, std::uint64_t count) {

@@ -86,6 +86,8 @@ enum class flag_family : int {
   copied_result,   // and the same of results
   one_way,         // of one_way.hpp, in numbers of messages: by who has taken them out
   one_shot_step,   // of one_shot_in_steps(), in numbers of steps
+  scatter_step,    // of two_shot.hpp, likewise: to the owners of shares,
+  gather_step,     // and back
   header,          // no flag: room for a header of each block, see header_line()
   ring             // the last, since it takes twice the room
 };
@@ -197,6 +199,8 @@ struct layout {
   }
   // As many chunks are on their way together, of copy engines and of each block of a long message.
   static constexpr unsigned copy_slots = 8, long_slots = 4;
+  // Places that steps of a two-shot take turns in, scattered and gathered: see two_shot.hpp.
+  static constexpr unsigned step_places = 3;
 
   // packet_bytes and bulk_bytes: budgets of one slot, shared by all sources. message_bytes: the same of all pairs'
   // rings. copy_bytes: of all that copy engines write. wide_bytes: of one slot of packs.
@@ -275,10 +279,7 @@ struct layout {
   XYL_FN constexpr std::uint64_t wide_packs() const {
     return (ranks == 2 ? 2 : 1) * wide_stride / sizeof(wide_pack);
   }
-  // Sheets instead.
-  XYL_FN constexpr std::uint64_t line_sheets_offset(unsigned slot, unsigned source) const {
-    return wide_offset(slot, source);
-  }
+  // Sheets lie there instead.
   XYL_FN constexpr std::uint64_t line_sheets() const {
     return (ranks == 2 ? 2 : 1) * wide_stride / line_sheet::bytes;
   }

@@ -87,7 +87,7 @@ XYL_FN void send_bundle(S& s, const Call& c, const R&, const sheet_place<S>& at_
   const int ranks = R::ranks ? R::ranks : c.ranks;
   unit16 lines[bundle_lines];
   lines_of(own, packet_epoch(s.epoch()), lines);
-  const std::uint64_t to = c.map.line_sheets_offset(c.map.slot(s.epoch()), static_cast<unsigned>(c.rank));
+  const std::uint64_t to = c.map.wide_offset(c.map.slot(s.epoch()), static_cast<unsigned>(c.rank));
   for (int k = 1; k < ranks; ++k) {
     const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
 #pragma unroll
@@ -119,10 +119,9 @@ XYL_FN bool get_bundles(S& s, const Call& c, const sheet_place<S>& at_sheets, bo
 #pragma unroll
     for (unsigned i = 0; i < bundle_lines; ++i)
       // Line i of each rank in turn: that is how waiting::of_line() counts.
-      lines[i * N + n] =
-          is_there ? at<const unit16>(c, c.rank, c.map.line_sheets_offset(slot, static_cast<unsigned>(p))) +
-                         at_sheets.line(sheet, i)
-                   : nullptr;
+      lines[i * N + n] = is_there ? at<const unit16>(c, c.rank, c.map.wide_offset(slot, static_cast<unsigned>(p))) +
+                                        at_sheets.line(sheet, i)
+                                  : nullptr;
   }
   const waiting w{peer, phase::packet, N};
   if constexpr (requires { S::bundles_bring_headers; }) {

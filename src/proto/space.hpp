@@ -98,6 +98,11 @@ XYL_FN bool hear(S& s, const line* const (&lines)[N], std::uint32_t packet, std:
   else
     return s.template hear<N>(lines, packet, data, w);
 }
+// Where loads may still be on their way when a lane goes on: this one has come.
+template <class S>
+XYL_FN void has_loaded(S& s, const unit16& data) {
+  if constexpr (requires { s.has_loaded(data); }) s.has_loaded(data);
+}
 // Hints, of as many of those bytes' first lines as may be on their way together.
 template <class S>
 XYL_FN void will_write_lines(S& s, const std::byte* there, std::uint64_t bytes) {

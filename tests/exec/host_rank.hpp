@@ -10,6 +10,7 @@
 #include "exec/host_space.hpp"
 #include "exec/host_transfer.hpp"
 #include "proto/collective_machine.hpp"
+#include "proto/two_shot.hpp"
 
 namespace xyl::test {
 

@@ -84,8 +84,8 @@ TEST(room, a_launch_that_would_write_past_its_region_is_refused) {
             ranks == 2 ? map.wide_offset(1, 0) : map.wide_offset(0, 1),
             [&](std::uint64_t n) { return packs(n) * sizeof(wide_pack); }, "lines " + text);
         expect_exact(
-            whole(algorithm::line_packet), map.line_sheets_offset(0, 0),
-            ranks == 2 ? map.line_sheets_offset(1, 0) : map.line_sheets_offset(0, 1),
+            whole(algorithm::line_packet), map.wide_offset(0, 0),
+            ranks == 2 ? map.wide_offset(1, 0) : map.wide_offset(0, 1),
             [&](std::uint64_t n) { return sheets(n) * line_sheet::bytes; }, "lines of 16 bytes " + text);
 
         const auto reduces = [&](reduce_form how) {

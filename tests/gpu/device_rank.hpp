@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "comm/transfer_shape.hpp"
 #include "exec/device_side.hpp"
 #include "proto/stand_in.hpp"
 #include "tests/gpu/mpi_program.hpp"
@@ -158,7 +159,9 @@ class device_rank {
     const std::uint64_t most = std::max<std::uint64_t>(bytes / element_bytes / 16 * 16, 1);
     for (std::uint64_t done = 0; done < count; done += most) {
       const std::uint64_t part = std::min(most, count - done);
-      must(side_->all_reduce({how, blocks}, static_cast<const std::byte*>(send) + done * element_bytes,
+      device_launch shape{how, blocks};
+      if (how == algorithm::two_shot) shape.step_units = two_shot_step(part * element_bytes, map_, blocks);
+      must(side_->all_reduce(shape, static_cast<const std::byte*>(send) + done * element_bytes,
                              static_cast<std::byte*>(recv) + done * element_bytes, part, record, stream),
            "all_reduce");
     }

@@ -10,6 +10,7 @@
 #include "proto/kinds.hpp"
 #include "proto/line_packet.hpp"
 #include "proto/stand_in.hpp"
+#include "proto/two_shot.hpp"
 #include "proto/two_shot_packet.hpp"
 #include "proto/wide_packet.hpp"
 

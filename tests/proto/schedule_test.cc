@@ -147,6 +147,14 @@ TEST(schedule, three_ranks) {
 }
 
 // Four floats are a unit. The last step is short in the first call, and there is one in the last.
+TEST(schedule, two_shots_in_steps) {
+  constexpr auto two_shot = protocol::two_shot, packet = protocol::packet;
+  expect_clean(2, 1, {{two_shot, 25, -1, 1}});  // four steps, so that a place is used again
+  expect_clean(2, 1, {{two_shot, 8, -1, 1}, {packet, 2}, {two_shot, 12, -1, 1}});
+  expect_clean(2, 2, {{two_shot, 9, -1, 1}});
+  expect_clean(2, 1, {{two_shot, 24, 1, 1}, {two_shot, 3}});
+}
+
 TEST(schedule, one_shots_in_steps) {
   using enum protocol;
   expect_clean(2, 1, {{one_shot, 17, -1, 2}, {one_shot, 8, -1, 1}, {one_shot, 4, -1, 2}});

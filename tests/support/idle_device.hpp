@@ -43,7 +43,9 @@ class idle_device : public device_side {
     if (uses_line_packets(how.how) && (map_.ranks != 2 || record.operation != xylSum))
       return error(xylInternalError, "no kernel for operation %d of %u ranks", record.operation, map_.ranks);
     XYL_TRY(check_way(!uses_wide_packets(how.how) && !uses_line_packets(how.how), record));
-    return check_room(map_, how.how, facts_of(record.type)->bytes, count);
+    const unsigned bytes = facts_of(record.type)->bytes;
+    return how.step_units == 0 ? check_room(map_, how.how, bytes, count)
+                               : check_steps(map_, how.how, bytes, count, how.step_units, how.blocks);
   }
   result all_reduce_by_copies(const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
     return {};

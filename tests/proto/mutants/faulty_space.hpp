@@ -18,13 +18,14 @@ enum class ordering_fault {
   no_sync_after_await,  // lanes read what another lane has awaited, without meeting it
   no_departure,         // headers are not waited for: nobody knows that the peers have left earlier calls
   early_reuse,          // one slot instead of two
+  early_step,           // two places for steps instead of three
   no_credit,            // a pair's ring is written on without waiting for the receiver
   not_taken,            // a rank returns while peers may still read its buffer
   line_in_pieces,       // a line whose number is seen before its data
 };
 inline constexpr std::string_view fault_names[] = {
-    "none",         "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await",
-    "no_departure", "early_reuse",  "no_credit",     "not_taken",           "line_in_pieces"};
+    "none",        "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await", "no_departure",
+    "early_reuse", "early_step",   "no_credit",     "not_taken",           "line_in_pieces"};
 
 template <ordering_fault Fault>
 class faulty_space : public thread_space {
@@ -93,6 +94,10 @@ struct one_slot_layout : layout {
   static constexpr unsigned slot(epoch_t) { return 0; }
 };
 
+struct two_places_layout : layout {
+  static constexpr unsigned step_places = 2;
+};
+
 // A fingerprint that equals everything: for headers that were not waited for.
 struct unchecked_fingerprint {
   std::uint64_t value;
@@ -107,6 +112,11 @@ struct faulty_call : call<machine_capacity> {};
 template <>
 struct faulty_call<ordering_fault::early_reuse> : call<machine_capacity> {
   one_slot_layout map;
+};
+
+template <>
+struct faulty_call<ordering_fault::early_step> : call<machine_capacity> {
+  two_places_layout map;
 };
 
 template <>

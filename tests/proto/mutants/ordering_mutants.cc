@@ -200,11 +200,12 @@ bool applies(std::string_view fault, std::string_view how) {
     return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await" || fault == "no_sync_before_post";
   // The lanes of a block meet at each row's end, whether or not they make a norm.
   if (how == mutated_fused[1].name)
-    return fault != "early_reuse" && fault != "no_credit" && fault != "line_in_pieces" &&
+    return fault != "early_step" && fault != "early_reuse" && fault != "no_credit" && fault != "line_in_pieces" &&
            fault != "no_sync_before_post";
   if (how == mutated_fused[2].name)
     return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await" ||
            fault == "no_sync_before_post" || fault == "no_sync_after_await";
+  if (fault == "early_step") return how == name_of(protocol::two_shot);
   const bool has_lines = how == name_of(protocol::wide_packet) || how == name_of(protocol::line_packet);
   if (fault == "line_in_pieces") return has_lines;
   const auto is_pull = [&] {
@@ -247,8 +248,10 @@ int run_fault(std::string_view fault, How how, std::uint64_t seed) {
   if (fault == "no_sync_after_await") return run<no_sync_after_await>(how, seed);
   if (fault == "no_departure") return run<no_departure>(how, seed);
   if (fault == "early_reuse") return run<early_reuse>(how, seed);
-  if constexpr (std::is_same_v<How, protocol>)
+  if constexpr (std::is_same_v<How, protocol>) {
     if (fault == "line_in_pieces") return run<line_in_pieces>(how, seed);
+    if (fault == "early_step") return run<early_step>(how, seed);
+  }
   if constexpr (std::is_same_v<How, pull_way> || std::is_same_v<How, fused_form>) {
     if (fault == "not_taken") return run<not_taken>(how, seed);
   }
