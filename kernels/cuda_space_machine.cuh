@@ -72,6 +72,32 @@ __device__ __forceinline__ void load_line(const line* from, std::uint64_t (&word
                : "l"(from)
                : "memory");
 }
+// All 16 bytes as one scalar, so that what is seen of them is seen together (see sync_path.hpp). A vector would be
+// several operations to the memory model. At system scope such scalars exist from PTX ISA 8.4 on.
+#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1204
+inline constexpr bool has_whole_lines = true;
+__device__ __forceinline__ void store_whole(unit16* to, const unit16& u) {
+  asm volatile(
+      "{ .reg .b64 low, high; .reg .b128 whole; mov.b64 low, {%1, %2}; mov.b64 high, {%3, %4}; "
+      "mov.b128 whole, {low, high}; st.relaxed.sys.global.b128 [%0], whole; }" ::"l"(to),
+      "r"(u.word[0]), "r"(u.word[1]), "r"(u.word[2]), "r"(u.word[3])
+      : "memory");
+}
+__device__ __forceinline__ unit16 load_whole(const unit16* from) {
+  unit16 u;
+  asm volatile(
+      "{ .reg .b64 low, high; .reg .b128 whole; ld.relaxed.sys.global.b128 whole, [%4]; "
+      "mov.b128 {low, high}, whole; mov.b64 {%0, %1}, low; mov.b64 {%2, %3}, high; }"
+      : "=r"(u.word[0]), "=r"(u.word[1]), "=r"(u.word[2]), "=r"(u.word[3])
+      : "l"(from)
+      : "memory");
+  return u;
+}
+#else
+inline constexpr bool has_whole_lines = false;
+__device__ void store_whole(unit16* to, const unit16& u);
+__device__ unit16 load_whole(const unit16* from);
+#endif
 // Ordinary accesses, which the compiler keeps on their side of the accesses above. It is told that the address is
 // in global memory, since that is not seen of pointers inside a struct.
 __device__ __forceinline__ unit16 load_unit(const unit16* from) {

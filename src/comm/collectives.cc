@@ -156,6 +156,7 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
           good = host_packet_function(how == algorithm::two_shot_packet, t, o)(*space_, c, op.divisor);
           break;
         case algorithm::one_shot:
+        case algorithm::line_packet:
         case algorithm::wide_packet:  // never chosen for host memory
           good = one_shot_allreduce(*space_, c, ranged);
           break;

@@ -53,7 +53,8 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   if (!op.scale && op.combining == xylSum && op.divisor == 1 && goes_as_message(r, bytes))
     return swap_messages(r, bytes, record);
   const bool has_all = r.what == collective::all_reduce && has_all_ways(r.type);
-  algorithm how = selection_.choose(selection_.device, bytes, has_all);
+  algorithm how = selection_.choose(
+      selection_.device, bytes, r.what == collective::all_reduce && selection_.has_lines_for(r.type, op.recorded));
   // A ring is for everybody's result; a block for each rank is two-shot's first half.
   if (r.what != collective::all_reduce) how = selection::without_ring(how);
   if (scatters && how == algorithm::two_shot) how = algorithm::one_shot;

@@ -92,8 +92,9 @@ void choose_for_devices(const planning_input& in, const topo::plan& plan, select
 // What both kinds of plans are asked for; devices, of one collective.
 topo::plan_request request_of(const planning_input& in, const std::optional<plan_override>& prescribed) {
   topo::plan_request request;
-  // Lines of 128 bytes are not planned with.
-  if (in.wishes.forced_algorithm && !uses_wide_packets(*in.wishes.forced_algorithm))
+  // Lines are not planned with.
+  if (in.wishes.forced_algorithm && !uses_wide_packets(*in.wishes.forced_algorithm) &&
+      !uses_line_packets(*in.wishes.forced_algorithm))
     request.forced = topo::method_of(*in.wishes.forced_algorithm);
   request.deterministic = in.wishes.deterministic;
   request.override_with = prescribed;
@@ -201,14 +202,16 @@ result make_choice(const planning_input& in, planned& out) {
   if (in.sync != nullptr) {
     choice.sync = in.sync->choice.packed();
     if (!in.sync->choice.packets) choice.avoid_packets();
-    if (!in.sync->choice.wide_packets) {
-      if (in.wishes.forced_algorithm && uses_wide_packets(*in.wishes.forced_algorithm))
-        machine.notes.push_back(format_text("XYLEM_ALGO=%s is not possible here, as the table of sync paths says.",
-                                            name_of(*in.wishes.forced_algorithm)));
-      choice.avoid_wide_packets();
-    } else {
-      choice.use_wide_packets(in.wishes.forced_sync == sync_path::wide_packet, on_one_gpu(in.devices));
-    }
+    const std::optional<algorithm> lines = in.sync->choice.lines(), forced = in.wishes.forced_algorithm;
+    if (forced && (uses_wide_packets(*forced) || uses_line_packets(*forced)) && forced != lines)
+      machine.notes.push_back(
+          format_text("XYLEM_ALGO=%s is not possible here, as the table of sync paths says.", name_of(*forced)));
+    const bool wished =
+        in.wishes.forced_sync == sync_path::wide_packet || in.wishes.forced_sync == sync_path::line_packet;
+    if (lines)
+      choice.use_lines(*lines, wished, on_one_gpu(in.devices));
+    else
+      choice.avoid_lines();
   }
   out.agreed.choice = choice;
   out.key = tuning_key_of(in, machine.key);

@@ -61,7 +61,7 @@ class cuda_kernel_check final : public kernel_check {
     XYL_TRY(fill(weight(), rounded(1.0f)));
     for (const algorithm how : {algorithm::packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring})
       XYL_TRY(bare(how));
-    if (ranks_ > 1 && side_.in_use().wide_packets) XYL_TRY(bare(algorithm::wide_packet));
+    if (const auto lines = side_.in_use().lines(); lines && ranks_ > 1) XYL_TRY(bare(*lines));
     if (ranks_ > 1) {
       for (const reduce_form how : {reduce_form::packet, reduce_form::direct, reduce_form::two_phase})
         XYL_TRY(reduce(how));

@@ -135,6 +135,8 @@ class device_side {
   virtual const sync_choice& in_use() const = 0;
   // Whether launches can overlap at all.
   virtual bool can_overlap() const = 0;
+  // Whether there are kernels of lines of 16 bytes, which toolkits before CUDA 12.4 cannot make.
+  virtual bool has_line_kernels() const = 0;
 
   virtual const layout& map() const = 0;
   virtual memory_kind classify(const void* pointer) const = 0;

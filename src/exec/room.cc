@@ -24,6 +24,7 @@ result compare(const char* what, std::uint64_t needed, std::uint64_t there, cons
 
 constexpr const char* packets = "packets";
 constexpr const char* packs = "pairs of lines";
+constexpr const char* sheets = "lines of warps";
 constexpr const char* units = "units of 16 bytes";
 constexpr const char* rows = "rows";
 
@@ -52,6 +53,7 @@ result check_room(const layout& map, algorithm how, unsigned element_bytes, std:
     return has_shares(how) ? compare_twice(name, share_of(all, ranks), map.wide_packs(), packs)
                            : compare(name, all, map.wide_packs(), packs);
   }
+  if (uses_line_packets(how)) return compare(name, units_of(bulk, line_sheet::units), map.line_sheets(), sheets);
   if (how == algorithm::one_shot) return compare(name, bulk, map.one_shot_capacity() / 16, units);
   if (how == algorithm::two_shot) return compare_twice(name, share_of(bulk, ranks), unit_room(map), units);
   // Ring: a share for each step, across the regions of all sources.

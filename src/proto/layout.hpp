@@ -10,6 +10,8 @@
 //   header  the first line of a packet region; its payload is the call's fingerprint.
 //   unit    what one lane moves at once: 8 bytes of payload in a packet, 16 bytes of bulk data.
 //   pack    two lines of 128 bytes ("LL128"), each 120 bytes of data and an epoch: 15 units. See wide_pack.
+//   sheet   lines of 16 bytes ("LL16"), each 12 bytes of data and an epoch, that the lanes of a warp move together:
+//           96 units. See line_packet.hpp. A communicator has packs or sheets, in the same memory.
 //   flag    a 64-bit epoch alone in 128 bytes, with one writer, never reset.
 //   pair    a sender and a receiver. Only the two of them call, so they do not use epochs: each block numbers its
 //           chunks from 1, on both sides alike, and has a ring of slots of its own at the receiver.
@@ -55,6 +57,11 @@ struct wide_pack {
   static constexpr unsigned split_unit = 7, split_word = 14, number_word = 15;
   static XYL_FN constexpr unsigned line_of(unsigned unit) { return unit / 8; }
   static XYL_FN constexpr unsigned word_of(unsigned unit) { return 2 * (unit % 8); }
+};
+
+// Of a whole warp; at an epoch's place in the lines there have only been epochs, too.
+struct line_sheet {
+  static constexpr unsigned units = 96, bytes = 2048;
 };
 
 // Flags are never shared between protocols or between phases of one: each family has one flag per (source, block),
@@ -270,6 +277,10 @@ struct layout {
   }
   XYL_FN constexpr std::uint64_t wide_packs() const {
     return (ranks == 2 ? 2 : 1) * wide_stride / sizeof(wide_pack);
+  }
+  // Sheets lie there instead.
+  XYL_FN constexpr std::uint64_t line_sheets() const {
+    return (ranks == 2 ? 2 : 1) * wide_stride / line_sheet::bytes;
   }
   XYL_FN constexpr std::uint64_t bulk_offset(unsigned slot, unsigned source) const {
     return bulk + (static_cast<std::uint64_t>(slot) * ranks + source) * bulk_stride;

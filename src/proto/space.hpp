@@ -28,6 +28,7 @@
 // And, where a space has them:
 //
 //   pack_lanes, put_packs(), get_packs()   lines of 128 bytes that are seen whole, see wide_packet.hpp
+//   sheet_lanes, put_line(), get_lines()   lines of 16 bytes that are, see line_packet.hpp
 //   single_lane        true: every launch is one block of one lane. Then put releases and get_all acquires, so that
 //                      a header that is put behind data is the data's flag as well
 //   copy(to, from, n)  n bytes, for reductions over whole ranges (ranged_reduction in bulk.hpp)

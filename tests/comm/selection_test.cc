@@ -6,8 +6,9 @@
 namespace xyl {
 namespace {
 
-constexpr algorithm every_algorithm[] = {algorithm::packet, algorithm::one_shot,        algorithm::two_shot,
-                                         algorithm::ring,   algorithm::two_shot_packet, algorithm::wide_packet};
+constexpr algorithm every_algorithm[] = {algorithm::packet,     algorithm::one_shot,        algorithm::two_shot,
+                                         algorithm::ring,       algorithm::two_shot_packet, algorithm::wide_packet,
+                                         algorithm::line_packet};
 
 // What a chunk needs of the workspace, from the protocols' own addressing.
 std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes) {
@@ -23,6 +24,8 @@ std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes
       return 2 * (((bytes + 7) / 8 + map.ranks - 1) / map.ranks) * sizeof(line) + map.header_bytes;
     case algorithm::wide_packet:
       return (units + wide_pack::units - 1) / wide_pack::units * sizeof(wide_pack);
+    case algorithm::line_packet:
+      return (units + line_sheet::units - 1) / line_sheet::units * line_sheet::bytes;
     case algorithm::ring:
       return (2 * map.ranks - 2) * share * 16;  // of all bulk regions of a slot
   }
@@ -36,11 +39,12 @@ TEST(selection, chunks_fit_the_workspace_for_any_number_of_ranks) {
       for (algorithm how : every_algorithm)
         for (unsigned element : {1u, 2u, 4u, 8u}) {
           const layout map = layout::make(ranks, 1, std::max<std::uint64_t>(budget / 16, 64 * ranks), budget, 0, 4,
-                                          0, std::max<std::uint64_t>(budget / 8, 256 * ranks));
+                                          0, std::max<std::uint64_t>(budget / 8, 2048 * ranks));
           const std::uint64_t elements = chunk_elements(how, map, ~0ull >> 1, element, true);
           ASSERT_GT(elements, 0u);
           const std::uint64_t room = uses_packets(how)        ? map.packet_stride
                                      : uses_wide_packets(how) ? map.wide_packs() * sizeof(wide_pack)
+                                     : uses_line_packets(how) ? map.line_sheets() * line_sheet::bytes
                                      : how == algorithm::ring ? map.bulk_stride * ranks
                                                               : map.bulk_stride;
           ASSERT_LE(bytes_needed(how, map, elements * element), room) << name_of(how) << " ranks " << ranks;

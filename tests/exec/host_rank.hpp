@@ -46,6 +46,7 @@ class host_rank : private host_parts, public host_space {
       case protocol::grouped_two_shot:  // one lane is no group
         return host_packet_function(how != protocol::packet, type, op)(*this, c, ranged.divisor);
       case protocol::one_shot:
+      case protocol::line_packet:
       case protocol::wide_packet:  // not between processors, see selection::choose
         return one_shot_allreduce(*this, c, ranged);
       case protocol::two_shot:

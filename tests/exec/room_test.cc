@@ -56,6 +56,7 @@ TEST(room, a_launch_that_would_write_past_its_region_is_refused) {
         const auto packets = [&](std::uint64_t n) { return ceiling(n * element, 8); };
         const auto bulk = [&](std::uint64_t n) { return ceiling(n * element, 16); };
         const auto packs = [&](std::uint64_t n) { return ceiling(bulk(n), wide_pack::units); };
+        const auto sheets = [&](std::uint64_t n) { return ceiling(bulk(n), line_sheet::units); };
         const std::uint64_t packet_one = map.packet_offset(0, 0, 0), packet_next = map.header_offset(0, 1);
         const std::uint64_t bulk_one = map.bulk_offset(0, 0), bulk_next = map.bulk_offset(0, 1);
         const std::uint64_t slot_next = map.bulk_offset(1, 0);
@@ -82,6 +83,10 @@ TEST(room, a_launch_that_would_write_past_its_region_is_refused) {
             whole(algorithm::wide_packet), map.wide_offset(0, 0),
             ranks == 2 ? map.wide_offset(1, 0) : map.wide_offset(0, 1),
             [&](std::uint64_t n) { return packs(n) * sizeof(wide_pack); }, "lines " + text);
+        expect_exact(
+            whole(algorithm::line_packet), map.wide_offset(0, 0),
+            ranks == 2 ? map.wide_offset(1, 0) : map.wide_offset(0, 1),
+            [&](std::uint64_t n) { return sheets(n) * line_sheet::bytes; }, "lines of 16 bytes " + text);
 
         const auto reduces = [&](reduce_form how) {
           return [&map, element, how](std::uint64_t n) { return check_room(map, how, element, n); };
@@ -140,7 +145,7 @@ TEST(room, a_movement_that_would_write_past_its_region_is_refused) {
 TEST(room, a_count_that_no_number_of_bytes_holds_is_refused) {
   const layout map = workspace(2, 64);
   for (const algorithm how : {algorithm::packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring,
-                              algorithm::two_shot_packet, algorithm::wide_packet})
+                              algorithm::two_shot_packet, algorithm::wide_packet, algorithm::line_packet})
     EXPECT_FALSE(check_room(map, how, 8, UINT64_MAX - 7).ok()) << name_of(how);
   EXPECT_FALSE(check_room(map, reduce_form::direct, 8, UINT64_MAX - 7).ok());
   EXPECT_FALSE(check_steps(map, algorithm::two_shot, 8, UINT64_MAX - 7, 128, 16).ok());
@@ -245,7 +250,7 @@ TEST(room, chunks_are_cut_so_that_they_fit_and_are_not_much_smaller) {
         const auto how = static_cast<algorithm>(a);
         const std::uint64_t chunk = chunk_elements(how, map, ~0ull >> 1, element, true);
         EXPECT_TRUE(check_room(map, how, element, chunk).ok()) << name_of(how) << " " << ranks;
-        const std::uint64_t more = chunk + 2 * std::uint64_t{wide_pack::units} * 16 * ranks / element;
+        const std::uint64_t more = chunk + 2 * std::uint64_t{line_sheet::units} * 16 * ranks / element;
         EXPECT_FALSE(check_room(map, how, element, more).ok()) << name_of(how) << " " << ranks;
       }
       const std::uint64_t piece = chunk_elements(algorithm::one_shot, map, ~0ull >> 1, element, false);

@@ -21,7 +21,7 @@ enum class ordering_fault {
   early_step,           // one place for steps instead of two
   no_credit,            // a pair's ring is written on without waiting for the receiver
   not_taken,            // a rank returns while peers may still read its buffer
-  line_in_pieces,       // a line of 128 bytes whose number is seen before its data
+  line_in_pieces,       // a line whose number is seen before its data
 };
 inline constexpr std::string_view fault_names[] = {
     "none",        "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await", "no_departure",
@@ -66,6 +66,15 @@ class faulty_space : public thread_space {
         if (pack) write_data(*pack, units);
     } else {
       thread_space::put_packs(to, units, e);
+    }
+  }
+  void put_line(unit16* to, const unit16& whole) {
+    if constexpr (Fault == ordering_fault::line_in_pieces) {
+      of(to->word[3]).store(whole.word[3], std::memory_order_release);
+      jitter();
+      copy_words(to->word, whole.word);
+    } else {
+      thread_space::put_line(to, whole);
     }
   }
   void announce(line* l, std::uint64_t data, std::uint32_t e) {

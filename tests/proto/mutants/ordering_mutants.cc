@@ -205,7 +205,7 @@ bool applies(std::string_view fault, std::string_view how) {
     return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await" ||
            fault == "no_sync_before_post" || fault == "no_sync_after_await";
   if (fault == "early_step") return how == name_of(protocol::two_shot);
-  const bool has_lines = how == name_of(protocol::wide_packet);
+  const bool has_lines = how == name_of(protocol::wide_packet) || how == name_of(protocol::line_packet);
   if (fault == "line_in_pieces") return has_lines;
   const auto is_pull = [&] {
     for (const pull_way p : mutated_pulls)
@@ -295,7 +295,7 @@ int run_named(std::string_view fault, std::string_view how_name, std::uint64_t s
 // FAULT PROTOCOL, a pair on each line.
 void list() {
   for (const std::string_view fault : fault_names) {
-    for (const std::string_view how : {"one_shot", "two_shot", "ring", "wide_packet"})
+    for (const std::string_view how : {"one_shot", "two_shot", "ring", "wide_packet", "line_packet"})
       if (applies(fault, how)) std::printf("%s %s\n", fault.data(), how.data());
     for (const form f : mutated_forms)
       if (const std::string_view how = form_names[static_cast<int>(f)]; applies(fault, how))
