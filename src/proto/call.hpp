@@ -96,7 +96,7 @@ struct call {
   // What every call looks at first lies together: a GPU reads this from constant memory, a line at a time.
   const std::byte* input = nullptr;   // this rank's elements; element aligned
   std::byte* output = nullptr;        // may equal input
-  const std::byte* addend = nullptr;  // see add_addend(); elements like the input's, may equal output
+  const std::byte* addend = nullptr;  // see addend.hpp; elements like the input's, may equal output
   std::uint64_t count = 0;            // elements of this chunk
   std::uint64_t fingerprint = 0;
   // What no peer looks at (the turn, counters of pairs, team lines, scratch) lies from here on, at the offsets of

@@ -160,7 +160,7 @@ class thread_machine {
   void prepare_addends() {
     addends_.clear();
     for (std::size_t i = 0; i < calls_.size(); ++i) {
-      addends_.push_back(std::make_unique<guarded_buffer>(calls_[i].count * sizeof(float), 4 * calls_[i].shift));
+      addends_.push_back(std::make_unique<guarded_buffer>(calls_[i].count * sizeof(float), 16 * calls_[i].shift));
       for (std::uint64_t k = 0; k < calls_[i].count && calls_[i].with_addend; ++k) {
         const float element = addend_element(i, k);
         std::memcpy(addends_[i]->data() + k * sizeof element, &element, sizeof element);
