@@ -150,10 +150,10 @@ class cuda_space {
     return poll<N, true>(lines, packet, data, w, source, fingerprint);
   }
 
-  // Release at system scope: what earlier launches of this device wrote happens before this one, and is visible to
-  // whoever hears of it. Nothing of this launch is waited for, since its blocks have written nothing yet.
+  // Release: what earlier launches of this device wrote happens before this one, and is visible to whoever hears of
+  // it. Nothing of this launch is waited for, since its blocks have written nothing yet. As wide as flags are.
   __device__ __forceinline__ void announce(line* l, std::uint64_t data, std::uint32_t packet) {
-    machine::fence_system();
+    machine::fence_as(given_.flags);
     put(l, data, packet);
   }
 
@@ -166,7 +166,8 @@ class cuda_space {
     if (!get_all<N>(lines, packet, data, w)) return false;
 #pragma unroll
     for (int i = 0; i < N; ++i)
-      if (lines[i] != nullptr) (void)machine::load_acquire(&lines[i]->word[1]);
+      if (lines[i] != nullptr) (void)machine::look_at_flag(given_.flags, &lines[i]->word[1]);
+    machine::flag_was_seen(given_.flags);
     return true;
   }
 
@@ -185,6 +186,10 @@ class cuda_space {
   // An ordinary load: the first-level cache may keep it, and forgets it at the next acquire.
   __device__ __forceinline__ unit16 load_peer16(const unit16* from) const { return machine::load_unit(from); }
   __device__ __forceinline__ void store16(unit16* to, unit16 data) { machine::store_unit(to, data); }
+  __device__ __forceinline__ unit16 load_once16(const unit16* from) const { return machine::load_unit_once(from); }
+  __device__ __forceinline__ void store_once16(unit16* to, unit16 data) { machine::store_unit_once(to, data); }
+  // A load has ended when its value is used: what is posted behind this is posted after it.
+  __device__ __forceinline__ void has_loaded(const unit16& data) const { machine::use_unit(data); }
 
  protected:
   static constexpr unsigned polls_per_look = 128;

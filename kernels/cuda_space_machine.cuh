@@ -44,6 +44,13 @@ __device__ __forceinline__ void post_flag(flag_order how, std::uint64_t* to, std
     store_relaxed(to, value);
   }
 }
+// As wide as flags order in that way.
+__device__ __forceinline__ void fence_as(flag_order how) {
+  if (how == flag_order::device_release)
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+  else
+    fence_system();
+}
 __device__ __forceinline__ std::uint64_t look_at_flag(flag_order how, const std::uint64_t* from) {
   if (how == flag_order::release) return load_acquire(from);
   if (how != flag_order::device_release) return load_relaxed(from);
@@ -65,6 +72,32 @@ __device__ __forceinline__ void load_line(const line* from, std::uint64_t (&word
                : "l"(from)
                : "memory");
 }
+// All 16 bytes as one scalar, so that what is seen of them is seen together (see sync_path.hpp). A vector would be
+// several operations to the memory model. At system scope such scalars exist from PTX ISA 8.4 on.
+#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1204
+inline constexpr bool has_whole_lines = true;
+__device__ __forceinline__ void store_whole(unit16* to, const unit16& u) {
+  asm volatile(
+      "{ .reg .b64 low, high; .reg .b128 whole; mov.b64 low, {%1, %2}; mov.b64 high, {%3, %4}; "
+      "mov.b128 whole, {low, high}; st.relaxed.sys.global.b128 [%0], whole; }" ::"l"(to),
+      "r"(u.word[0]), "r"(u.word[1]), "r"(u.word[2]), "r"(u.word[3])
+      : "memory");
+}
+__device__ __forceinline__ unit16 load_whole(const unit16* from) {
+  unit16 u;
+  asm volatile(
+      "{ .reg .b64 low, high; .reg .b128 whole; ld.relaxed.sys.global.b128 whole, [%4]; "
+      "mov.b128 {low, high}, whole; mov.b64 {%0, %1}, low; mov.b64 {%2, %3}, high; }"
+      : "=r"(u.word[0]), "=r"(u.word[1]), "=r"(u.word[2]), "=r"(u.word[3])
+      : "l"(from)
+      : "memory");
+  return u;
+}
+#else
+inline constexpr bool has_whole_lines = false;
+__device__ void store_whole(unit16* to, const unit16& u);
+__device__ unit16 load_whole(const unit16* from);
+#endif
 // Ordinary accesses, which the compiler keeps on their side of the accesses above. It is told that the address is
 // in global memory, since that is not seen of pointers inside a struct.
 __device__ __forceinline__ unit16 load_unit(const unit16* from) {
@@ -75,6 +108,20 @@ __device__ __forceinline__ unit16 load_unit(const unit16* from) {
 __device__ __forceinline__ void store_unit(unit16* to, unit16 u) {
   __builtin_assume(__isGlobal(to));
   *reinterpret_cast<uint4*>(to) = make_uint4(u.word[0], u.word[1], u.word[2], u.word[3]);
+}
+// The same, of what the second-level cache may forget first.
+__device__ __forceinline__ unit16 load_unit_once(const unit16* from) {
+  __builtin_assume(__isGlobal(from));
+  const uint4 v = __ldcs(reinterpret_cast<const uint4*>(from));
+  return {{v.x, v.y, v.z, v.w}};
+}
+__device__ __forceinline__ void store_unit_once(unit16* to, unit16 u) {
+  __builtin_assume(__isGlobal(to));
+  __stcs(reinterpret_cast<uint4*>(to), make_uint4(u.word[0], u.word[1], u.word[2], u.word[3]));
+}
+// Waits for the load that the unit came from.
+__device__ __forceinline__ void use_unit(const unit16& u) {
+  asm volatile("" ::"r"(u.word[0]), "r"(u.word[1]), "r"(u.word[2]), "r"(u.word[3]) : "memory");
 }
 // The turn word is shared by the blocks of one device alone.
 __device__ __forceinline__ std::uint64_t load_turn(const std::uint64_t* turn) {

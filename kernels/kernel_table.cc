@@ -24,12 +24,20 @@ kernel_family wide_family_of() {
 }
 
 template <class T>
+kernel_family line_family_of() {
+  if constexpr (has_own_kernels<T>)
+    return line_packet_kernels<T>();
+  else
+    return {};
+}
+
+template <class T>
 type_entry entry(xylDataType_t type) {
   const packet_families packet = packet_kernels<stand_in_of<T>>();
   const flagged_families flagged = flagged_kernels<stand_in_of<T>>();
-  return {
-      type,
-      {packet.one_shot, flagged.one_shot, flagged.two_shot, flagged.ring, packet.two_shot, wide_family_of<T>()}};
+  return {type,
+          {packet.one_shot, flagged.one_shot, flagged.two_shot, flagged.ring, packet.two_shot, wide_family_of<T>(),
+           line_family_of<T>()}};
 }
 
 const std::array<type_entry, 14>& table() {

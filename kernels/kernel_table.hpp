@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Which kernels exist, by type and algorithm, as handles for the CUDA runtime. Compiles with any compiler. The
-// functions packet_kernels, wide_packet_kernels and flagged_kernels are instantiated in kernels/packet_*.cu and
-// bulk_*.cu, in files of their own for each type, but in one for all types that share kernels (proto/stand_in.hpp).
+// functions packet_kernels, wide_packet_kernels, line_packet_kernels and flagged_kernels are instantiated in
+// kernels/packet_*.cu and bulk_*.cu, in files of their own for each type, but in one for all types that share kernels (proto/stand_in.hpp).
 #pragma once
 
 #include <array>
@@ -48,6 +48,8 @@ packet_families packet_kernels();
 
 template <class T>
 kernel_family wide_packet_kernels();  // for types that have all ways
+template <class T>
+kernel_family line_packet_kernels();  // likewise, sums between two ranks; none if the toolkit is too old
 
 struct flagged_families {
   kernel_family one_shot, two_shot, ring;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/line_packet.cuh"
 #include "kernels/packet.cuh"
 #include "kernels/wide_packet.cuh"
 
@@ -6,5 +7,6 @@ namespace xyl {
 
 template packet_families packet_kernels<bfloat16>();
 template kernel_family wide_packet_kernels<bfloat16>();
+template kernel_family line_packet_kernels<bfloat16>();
 
 }  // namespace xyl

@@ -51,6 +51,16 @@ class cuda_trial_space {
     return word[0] >> 32 == n && word[1] >> 32 == n;
   }
 
+  __device__ __forceinline__ void put_line(unit16* l, const unit16& whole) {
+    if constexpr (machine::has_whole_lines) machine::store_whole(l, whole);
+  }
+  __device__ __forceinline__ unit16 get_line(const unit16* l) const {
+    if constexpr (machine::has_whole_lines)
+      return machine::load_whole(l);
+    else
+      return {};
+  }
+
   __device__ __forceinline__ unsigned wide_lanes() const { return wide; }
   template <class F>
   __device__ __forceinline__ void put_wide(wide_line* l, F word, std::uint32_t n) {

@@ -44,7 +44,8 @@ bool store_seconds(std::string_view text, std::int64_t least_ns, std::int64_t& o
 
 // auto leaves the choice to the library; the rest are the names of proto/algorithm.hpp in its order.
 bool store_algorithm(std::string_view text, parameters& out) {
-  constexpr const char* names[] = {"auto", "packet", "oneshot", "twoshot", "ring", "twoshotpacket", "ll128"};
+  constexpr const char* names[] = {"auto", "packet",        "oneshot", "twoshot",
+                                   "ring", "twoshotpacket", "ll128",   "ll16"};
   const std::optional<int> at = position(text, names);
   if (!at) return false;
   if (*at == 0)
@@ -56,7 +57,7 @@ bool store_algorithm(std::string_view text, parameters& out) {
 
 // The paths are the names of proto/sync_path.hpp in its order.
 bool store_sync(std::string_view text, parameters& out) {
-  constexpr const char* names[] = {"ll", "ll128", "flag", "flag-gpu", "fence"};
+  constexpr const char* names[] = {"ll", "ll128", "ll16", "flag", "flag-gpu", "fence"};
   constexpr std::string_view suffix = "+pdl";
   out.forced_sync.reset();
   out.list_sync = equal_ignoring_case(text, "list");
@@ -133,9 +134,10 @@ constexpr parameter_info table[] = {
        out.timeout_warning_ns = ns;
        return true;
      }},
-    {"XYLEM_ALGO", "choice", "auto", "", "auto, packet, oneshot, twoshot, ring, twoshotpacket or ll128",
+    {"XYLEM_ALGO", "choice", "auto", "", "auto, packet, oneshot, twoshot, ring, twoshotpacket, ll128 or ll16",
      "The algorithm of every allreduce, and of other collectives where they have it, instead of a choice by "
-     "message size; ll128 is for allreduces of float16, bfloat16 and float32 on devices, others go as oneshot.",
+     "message size; ll128 is for allreduces of float16, bfloat16 and float32 on devices, ll16 for sums of them "
+     "between two, others go as oneshot.",
      store_algorithm},
     {"XYLEM_GPU", "choice", "auto", "", "auto or never",
      "Whether a new communicator uses the calling thread's current CUDA device.",
@@ -177,11 +179,13 @@ constexpr parameter_info table[] = {
                            [&](int at) { out.overlap = static_cast<launch_overlap>(at); });
      }},
     {"XYLEM_SYNC", "choice", "auto", "",
-     "auto, list, or ll, ll128, flag, flag-gpu or fence, each also with +pdl behind",
+     "auto, list, or ll, ll128, ll16, flag, flag-gpu or fence, each also with +pdl behind",
      "How ranks on devices synchronise, instead of the path that is best by its self-test: ll uses packets where "
      "they are the choice for a size, ll128 lines of 128 bytes for every allreduce up to 4 MB (of float16, "
-     "bfloat16 and float32: other types have no kernels for them), a flag's name neither; without +pdl launches do "
-     "not overlap. list prints the table of paths and chooses as auto does.",
+     "bfloat16 and float32: other types have no kernels for them), ll16 lines of 16 bytes for every sum of those "
+     "between two ranks, a flag's name neither; without +pdl launches do not overlap. list prints the table of "
+     "paths "
+     "and chooses as auto does.",
      store_sync},
     {"XYLEM_DETERMINISTIC", "switch", "0", "", "0 or 1",
      "1 allows only algorithms that add in rank order, so that results do not depend on message size or machine.",
@@ -205,8 +209,8 @@ constexpr parameter_info table[] = {
     {"XYLEM_PULL", "choice", "auto", "", "auto, never, oneshot, twoshot or staged",
      "Whether registered buffers are read and written in place, and how an allreduce does it; auto: from a size on "
      "where that is faster, unless XYLEM_ALGO says how; oneshot: every rank reads all inputs (where they are not "
-     "the outputs); twoshot: every rank reduces a share; staged: as auto, and an allreduce of other device memory "
-     "(of float16, bfloat16 or float32) in two shots reads copies of the inputs.",
+     "the outputs); twoshot: every rank reduces a share; staged: as auto, and in an allreduce of other device memory "
+     "in two shots ranks fetch their shares from copies of the inputs.",
      [](std::string_view text, parameters& out) {
        return store_choice(text, std::array{"auto", "never", "oneshot", "twoshot", "staged"},
                            [&](int at) { out.pull = static_cast<pull_use>(at); });
@@ -315,10 +319,11 @@ result read_parameters(const char* const* environment, parameters& out) {
   if (read.deterministic && read.forced_algorithm == ring)
     add_problem(
         "XYLEM_ALGO is \"ring\", which XYLEM_DETERMINISTIC=1 rules out; allowed: auto, packet, oneshot, twoshot, "
-        "twoshotpacket or ll128");
+        "twoshotpacket, ll128 or ll16");
   // See proto/sync_path.hpp and proto/algorithm.hpp.
-  constexpr auto first_flag = static_cast<sync_path>(2);
-  constexpr algorithm packets[] = {static_cast<algorithm>(0), static_cast<algorithm>(4), static_cast<algorithm>(5)};
+  constexpr auto first_flag = static_cast<sync_path>(3);
+  constexpr algorithm packets[] = {static_cast<algorithm>(0), static_cast<algorithm>(4), static_cast<algorithm>(5),
+                                   static_cast<algorithm>(6)};
   if (read.forced_sync && *read.forced_sync >= first_flag && read.forced_algorithm &&
       std::find(std::begin(packets), std::end(packets), *read.forced_algorithm) != std::end(packets))
     add_problem("XYLEM_ALGO asks for packets, and XYLEM_SYNC for flags; unset one, or let XYLEM_SYNC be ll");

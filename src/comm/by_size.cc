@@ -59,8 +59,8 @@ result ranges_from(std::span<const topo::plan_override::range> wanted, bool dete
     if (!how)
       return error(
           xylInvalidUsage,
-          "algorithm \"%s\" of allreduce cannot be run; packet, oneshot, twoshot, ring, twoshotpacket and ll128 "
-          "can",
+          "algorithm \"%s\" of allreduce cannot be run; packet, oneshot, twoshot, ring, twoshotpacket, ll128 and "
+          "ll16 can",
           topo::name_of(w.how));
     if (deterministic && !topo::in_rank_order(w.how))
       return error(xylInvalidUsage, "algorithm \"%s\" of allreduce is ruled out by XYLEM_DETERMINISTIC=1",

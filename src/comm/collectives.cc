@@ -13,6 +13,7 @@
 #include "proto/one_way.hpp"
 #include "proto/reduce_to.hpp"
 #include "proto/single_copy.hpp"
+#include "proto/two_shot.hpp"
 
 namespace xyl {
 
@@ -155,6 +156,7 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
           good = host_packet(*space_, c, how == algorithm::two_shot_packet, r.type, op.combining, op.divisor);
           break;
         case algorithm::one_shot:
+        case algorithm::line_packet:
         case algorithm::wide_packet:  // never chosen for host memory
           good = one_shot_allreduce(*space_, c, ranged);
           break;

@@ -53,16 +53,15 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   if (!op.scale && op.combining == xylSum && op.divisor == 1 && goes_as_message(r, bytes))
     return swap_messages(r, bytes, record);
   const bool has_all = r.what == collective::all_reduce && has_all_ways(r.type);
-  algorithm how = selection_.choose(selection_.device, bytes, has_all);
+  algorithm how = selection_.choose(
+      selection_.device, bytes, r.what == collective::all_reduce && selection_.has_lines_for(r.type, op.recorded));
   // A ring is for everybody's result; a block for each rank is two-shot's first half.
   if (r.what != collective::all_reduce) how = selection::without_ring(how);
   if (scatters && how == algorithm::two_shot) how = algorithm::one_shot;
   if (r.what != collective::all_reduce && how == algorithm::two_shot_packet) how = algorithm::packet;
-  if (has_all && how == algorithm::two_shot && !op.scale && !is_staged_ && ranks_ > 1 && bytes > 0 &&
-      bytes >= selection_.device.staged_pull_bytes)
-    return pull_on_device(pull_form::staged, r, record);
-  std::uint64_t step =
-      chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes, r.what == collective::all_reduce);
+  std::uint64_t step = r.what == collective::all_reduce
+                           ? chunk_of_all_reduce(how, element_bytes)
+                           : chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes, false);
   const int pieces = scatters ? ranks_ : 1;
   if (op.scale)
     step = std::min(step, elements_in(map.scratch_bytes() / static_cast<unsigned>(pieces), element_bytes));
@@ -76,10 +75,12 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
     if (op.scale) {
       XYL_TRY(device_->scale({*op.scale, target.input_stride, pieces, chunk}, input, r.stream, input));
     }
-    const unsigned blocks = selection_.blocks_for(how, chunk * element_bytes);
     if (r.what == collective::all_reduce) {
-      XYL_TRY(device_->all_reduce({how, blocks, seat_}, input, output, chunk, record, r.stream));
+      device_launch shaped = shape_of_all_reduce(how, chunk * element_bytes);
+      shaped.ring = seat_;
+      XYL_TRY(device_->all_reduce(shaped, input, output, chunk, record, r.stream));
     } else {
+      const unsigned blocks = selection_.blocks_for(how, chunk * element_bytes);
       reduce_target now = target;
       if (op.scale && scatters) now.input_stride = chunk * element_bytes;
       const reduce_form form = how == algorithm::packet     ? reduce_form::packet
@@ -90,6 +91,26 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
     done += chunk;
   } while (done < r.count);
   return {};
+}
+
+// Elements of one launch of an allreduce on device memory, and its shape.
+std::uint64_t communicator::chunk_of_all_reduce(algorithm how, unsigned element_bytes) const {
+  if (takes_steps(how)) return most_stepped_bytes / element_bytes;
+  return chunk_elements(how, device_->map(), selection_.device.chunk_bytes, element_bytes, true);
+}
+
+device_launch communicator::shape_of_all_reduce(algorithm how, std::uint64_t bytes) const {
+  device_launch shape{how, selection_.blocks_for(how, bytes)};
+  if (takes_steps(how)) {
+    shape.step_units = two_shot_step(bytes, device_->map(), shape.blocks);
+    shape.pulls = bytes >= selection_.device.fetched_bytes;
+  }
+  return shape;
+}
+
+// Through host memory the flags of many steps would take longer than they save.
+bool communicator::takes_steps(algorithm how) const {
+  return how == algorithm::two_shot && !is_staged_ && can_step(device_->map());
 }
 
 bool communicator::copy_engines_move(const request& r, std::uint64_t bytes) const {
@@ -172,16 +193,13 @@ bool communicator::moves_in_packets(const request& r, std::uint64_t bytes) const
   return bytes <= std::min(most_packet_bytes(ranks_, r.what), device_->map().packet_capacity());
 }
 
-// On registered buffers, in one launch but where data passes through workspaces; or on others.
+// In one launch, but where results pass through workspaces.
 result communicator::pull_on_device(pull_form form, const request& r, const call_record& record) {
   pull_call<device_capacity> c;
   c.record = record;
   const unsigned element_bytes = facts_of(r.type)->bytes;
   const std::uint64_t all = r.count * element_bytes;
-  const std::uint64_t step = form == pull_form::gathered ? gathered_pull_bytes(device_->map())
-                             : form == pull_form::staged
-                                 ? staged_pull_bytes(device_->map(), selection_.device.chunk_bytes)
-                                 : all;
+  const std::uint64_t step = form == pull_form::gathered ? gathered_pull_bytes(device_->map()) : all;
   for (std::uint64_t done = 0; done < all; done += step) {
     const std::uint64_t bytes = std::min(step, all - done);
     c.count = bytes / element_bytes;

@@ -160,6 +160,9 @@ class communicator {
   const std::byte* scaled(const chosen_operation& op, const std::byte* input, std::uint64_t stride, int pieces,
                           std::uint64_t elements);
   result reduce_device(const request& r, const chosen_operation& op);
+  std::uint64_t chunk_of_all_reduce(algorithm how, unsigned element_bytes) const;
+  device_launch shape_of_all_reduce(algorithm how, std::uint64_t bytes) const;
+  bool takes_steps(algorithm how) const;
   // bytes: of the message, or of a piece.
   bool copy_engines_move(const request& r, std::uint64_t bytes) const;
   result collect_by_copies(const request& r, std::uint64_t bytes, const call_record& record);

@@ -205,12 +205,11 @@ result communicator::pushed_first_step(const fused_request& r, const call_record
   const std::uint64_t elements = w.tokens * w.hidden;
   algorithm how = selection::without_ring(selection_.choose(selection_.device, elements * r.element_bytes, false));
   if (how == algorithm::packet) how = algorithm::two_shot_packet;  // one-shot packets take no addend
-  const std::uint64_t step =
-      chunk_elements(how, device_->map(), selection_.device.chunk_bytes, r.element_bytes, true);
+  const std::uint64_t step = chunk_of_all_reduce(how, r.element_bytes);
   std::byte* const rows = rows_of_first_step(w);
   for (std::uint64_t done = 0; done < elements; done += step) {
     const std::uint64_t chunk = std::min(step, elements - done), at = done * r.element_bytes;
-    device_launch launch{how, selection_.blocks_for(how, chunk * r.element_bytes)};
+    device_launch launch = shape_of_all_reduce(how, chunk * r.element_bytes);
     launch.is_sum = true;
     launch.addend = w.residual ? w.residual + at : nullptr;
     XYL_TRY(device_->all_reduce(launch, w.input + at, rows + at, chunk, record, stream));

@@ -24,6 +24,7 @@ struct sync_introduction {
   sync_wishes wishes;
   sync_link link;
   std::uint32_t can_overlap;
+  std::uint32_t has_line_kernels;
 };
 
 // How long a start waits for a machine that does not want to be read.
@@ -44,10 +45,12 @@ sync_link find_link(const parameters& p, bool on_one_gpu, std::span<const device
 result communicator::settle_sync_paths(bool is_shared, bool staged, result& agreed) {
   std::vector<sync_introduction> all;
   std::vector<trial_finding> room;
-  sync_introduction mine{sync_wishes::of(parameters_), sync_link::other, device_->can_overlap() ? 1u : 0u};
+  sync_introduction mine{sync_wishes::of(parameters_), sync_link::other, device_->can_overlap() ? 1u : 0u,
+                         device_->has_line_kernels() ? 1u : 0u};
   result ready;
   try {
     // Where workspaces lie in host memory, no guarantee of a GPU or of NVLink is of use.
+    if (rank_ == 0 && staged) mine.link = sync_link::host_memory;
     if (rank_ == 0 && !staged) mine.link = find_link(parameters_, on_one_gpu_, device_handles_);
     all.resize(static_cast<std::size_t>(ranks_));
     room.resize(static_cast<std::size_t>(ranks_));
@@ -68,8 +71,11 @@ result communicator::settle_sync_paths(bool is_shared, bool staged, result& agre
   facts.least_sm = device_handles_[0].sm;
   for (const device_handle& h : device_handles_) facts.least_sm = std::min(facts.least_sm, h.sm);
   facts.link = all[0].link;
-  facts.can_overlap = true;
-  for (const sync_introduction& one : all) facts.can_overlap = facts.can_overlap && one.can_overlap != 0;
+  facts.can_overlap = facts.has_line_kernels = true;
+  for (const sync_introduction& one : all) {
+    facts.can_overlap = facts.can_overlap && one.can_overlap != 0;
+    facts.has_line_kernels = facts.has_line_kernels && one.has_line_kernels != 0;
+  }
   facts.allowed_overlap = is_shared ? launch_overlap::late : launch_overlap::early;
 
   sync_trials trials;

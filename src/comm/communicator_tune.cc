@@ -58,7 +58,8 @@ result communicator::measure_thresholds(bool deterministic, topo::tuning& out) {
     try {
       all.resize(static_cast<std::size_t>(ranks_));
       own.reserve(most_times);
-      rungs.emplace(deterministic, !device_ || sync_.choice.packets, device_ && sync_.choice.wide_packets);
+      rungs.emplace(deterministic, !device_ || sync_.choice.packets, device_ && sync_.choice.wide_packets,
+                    device_ && sync_.choice.line_packets);
       if (device_) {
         XYL_TRY(room.device.create(device_number_, 2 * ladder::largest));
         room.send = room.device.data();

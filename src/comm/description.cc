@@ -220,6 +220,7 @@ json synchronisation_of(const described_choice& d) {
                      {"why", r.chosen}});
   s["device_memory"] = {{"packets", chosen.packets},
                         {"ll128", chosen.wide_packets},
+                        {"ll16", chosen.line_packets},
                         {"flags", name_of(path_of(chosen.flags))},
                         {"overlap_of_packets", name_of(chosen.packet_overlap)},
                         {"overlap_of_flags", name_of(chosen.flag_overlap)},
@@ -230,9 +231,10 @@ json synchronisation_of(const described_choice& d) {
 // "packets (overlap late), flag-gpu (overlap none)"
 std::string sync_text(const sync_choice& c) {
   return format_text("%s (overlap %s), %s (overlap %s)",
-                     c.wide_packets ? "packets and ll128"
-                     : c.packets    ? "packets"
-                                    : "no packets",
+                     c.wide_packets   ? "packets and ll128"
+                     : c.line_packets ? "packets and ll16"
+                     : c.packets      ? "packets"
+                                      : "no packets",
                      name_of(c.packet_overlap), name_of(path_of(c.flags)), name_of(c.flag_overlap));
 }
 

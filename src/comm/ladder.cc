@@ -15,7 +15,8 @@ constexpr double worth_while = 0.97;
 
 // Per byte they move more than the others do, so they do not come back.
 bool sends_everything(algorithm how) {
-  return how == algorithm::packet || how == algorithm::one_shot || how == algorithm::wide_packet;
+  return how == algorithm::packet || how == algorithm::one_shot || how == algorithm::wide_packet ||
+         how == algorithm::line_packet;
 }
 
 // Where the lines through two sizes' times cross; between the two.
@@ -29,10 +30,12 @@ std::uint64_t crossing(std::uint64_t low, double a_low, double b_low, std::uint6
 
 }  // namespace
 
-ladder::ladder(bool deterministic, bool packets, bool wide_packets) {
+ladder::ladder(bool deterministic, bool packets, bool wide_packets, bool line_packets) {
   for (int a = 0; a < algorithms; ++a) {
     const auto how = static_cast<algorithm>(a);
-    if ((!packets && uses_packets(how)) || (!wide_packets && uses_wide_packets(how))) continue;
+    if ((!packets && uses_packets(how)) || (!wide_packets && uses_wide_packets(how)) ||
+        (!line_packets && uses_line_packets(how)))
+      continue;
     if (!deterministic || topo::in_rank_order(*topo::method_of(how))) contenders_.push_back(how);
   }
   left_ = contenders_;

@@ -22,8 +22,8 @@ class ladder {
     std::uint64_t bytes;
   };
 
-  // packets, wide_packets: whether they may be used at all.
-  ladder(bool deterministic, bool packets, bool wide_packets);
+  // packets, wide_packets, line_packets: whether they may be used at all.
+  ladder(bool deterministic, bool packets, bool wide_packets, bool line_packets);
 
   // What to time next; nothing when all is known.
   std::optional<rung> next() const;

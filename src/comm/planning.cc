@@ -73,10 +73,12 @@ bool on_one_gpu(std::span<const device_handle> all) {
 void choose_for_devices(const planning_input& in, const topo::plan& plan, selection::limits& device,
                         std::vector<std::string>& notes) {
   if (device.from != selection::origin::defaults || in.hosts.size() == 1) return;
-  // A model does not overrule a measurement, which the defaults are on one GPU. There many ranks gain, from about 2
-  // MB on, by putting their inputs where the others can read them (4 MB among 4 and 8: 28 and 58 us, so 21 and 44).
+  // A model does not overrule a measurement, which the defaults are on one GPU. There shares are fetched, among more
+  // than two ranks (pushed / fetched: 64M of 4 353 / 272 us, of 8 850 / 640, 1M of 8 17.6 / 15.4); two take the same
+  // time either way, and from 16 MB on less than in one shot (46 / 41 us, 64M 185 / 142).
   if (on_one_gpu(in.devices)) {
-    if (in.hosts.size() > 2 && in.wishes.pull == pull_use::automatic) device.staged_pull_bytes = 2 << 20;
+    if (in.hosts.size() > 2 && in.wishes.pull == pull_use::automatic) device.fetched_bytes = 0;
+    if (in.hosts.size() == 2) device.one_shot_bytes = std::min<std::uint64_t>(device.one_shot_bytes, 8 << 20);
     return;
   }
   const topo::collective_plan* const all_reduce = plan.find(topo::pattern::all_reduce);
@@ -90,8 +92,9 @@ void choose_for_devices(const planning_input& in, const topo::plan& plan, select
 // What both kinds of plans are asked for; devices, of one collective.
 topo::plan_request request_of(const planning_input& in, const std::optional<plan_override>& prescribed) {
   topo::plan_request request;
-  // Lines of 128 bytes are not planned with.
-  if (in.wishes.forced_algorithm && !uses_wide_packets(*in.wishes.forced_algorithm))
+  // Lines are not planned with.
+  if (in.wishes.forced_algorithm && !uses_wide_packets(*in.wishes.forced_algorithm) &&
+      !uses_line_packets(*in.wishes.forced_algorithm))
     request.forced = topo::method_of(*in.wishes.forced_algorithm);
   request.deterministic = in.wishes.deterministic;
   request.override_with = prescribed;
@@ -199,14 +202,16 @@ result make_choice(const planning_input& in, planned& out) {
   if (in.sync != nullptr) {
     choice.sync = in.sync->choice.packed();
     if (!in.sync->choice.packets) choice.avoid_packets();
-    if (!in.sync->choice.wide_packets) {
-      if (in.wishes.forced_algorithm && uses_wide_packets(*in.wishes.forced_algorithm))
-        machine.notes.push_back(format_text("XYLEM_ALGO=%s is not possible here, as the table of sync paths says.",
-                                            name_of(*in.wishes.forced_algorithm)));
-      choice.avoid_wide_packets();
-    } else {
-      choice.use_wide_packets(in.wishes.forced_sync == sync_path::wide_packet, on_one_gpu(in.devices));
-    }
+    const std::optional<algorithm> lines = in.sync->choice.lines(), forced = in.wishes.forced_algorithm;
+    if (forced && (uses_wide_packets(*forced) || uses_line_packets(*forced)) && forced != lines)
+      machine.notes.push_back(
+          format_text("XYLEM_ALGO=%s is not possible here, as the table of sync paths says.", name_of(*forced)));
+    const bool wished =
+        in.wishes.forced_sync == sync_path::wide_packet || in.wishes.forced_sync == sync_path::line_packet;
+    if (lines)
+      choice.use_lines(*lines, wished, on_one_gpu(in.devices));
+    else
+      choice.avoid_lines();
   }
   out.agreed.choice = choice;
   out.key = tuning_key_of(in, machine.key);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "proto/call.hpp"
+#include "proto/stand_in.hpp"
 
 namespace xyl {
 
@@ -29,7 +30,15 @@ constexpr wide_range wide_range_of(std::uint32_t ranks, bool on_one_gpu) {
   return on_one_gpu ? wide_range{144 << 10, 1 << 20} : wide_range{16 << 10, 2 << 20};
 }
 
-algorithm without_wide_packets(algorithm how) { return uses_wide_packets(how) ? algorithm::one_shot : how; }
+// In lines of 16 bytes, between GPUs that meet in host memory; what lies above is cut. More blocks would get into
+// each other's way on the link.
+constexpr wide_range staged_line_range = {8 << 10, 1 << 20};
+constexpr std::uint64_t line_bytes_per_block = 4 << 10;
+constexpr unsigned most_line_blocks = 128;
+
+algorithm without_lines(algorithm how) {
+  return uses_wide_packets(how) || uses_line_packets(how) ? algorithm::one_shot : how;
+}
 
 unsigned even_blocks(std::uint64_t bytes, std::uint64_t per_block, unsigned limit) {
   const std::uint64_t blocks = (bytes + per_block - 1) / per_block;
@@ -130,8 +139,8 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   s.device.pull_bytes = ranks <= 2 ? (blocks > 96 ? 8 << 20 : 2 << 20) : ranks <= 4 ? 512 << 10 : 256 << 10;
   s.device.one_shot_pull_bytes[false] = ranks <= 2 ? UINT64_MAX : ranks <= 4 ? 512 << 10 : 256 << 10;
   s.host.one_shot_pull_bytes[false] = ranks <= 2 ? UINT64_MAX : 0;
-  s.host.staged_pull_bytes = UINT64_MAX;
-  s.device.staged_pull_bytes = p.pull == pull_use::staged ? 0 : UINT64_MAX;
+  s.host.fetched_bytes = UINT64_MAX;
+  s.device.fetched_bytes = p.pull == pull_use::staged ? 0 : UINT64_MAX;
   for (limits* of : {&s.host, &s.device}) {
     const bool one_shot = p.pull == pull_use::one_shot;
     if (p.pull == pull_use::never || (p.pull == pull_use::automatic && p.forced_algorithm))
@@ -146,6 +155,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   const std::uint64_t copied = p.copy_engine_bytes.value_or(staged ? staged_copy_bytes : 0);
   s.copy_engine_bytes = ranks > 1 && copied != 0 && !p.forced_algorithm ? copied : UINT64_MAX;
   s.ranks = static_cast<std::uint32_t>(ranks);
+  s.lines = automatic;
   s.forced = p.forced_algorithm ? static_cast<std::uint32_t>(*p.forced_algorithm) : automatic;
   const auto at_most = [&](unsigned n) {
     return p.max_blocks ? std::min<std::uint32_t>(n, static_cast<std::uint32_t>(*p.max_blocks)) : n;
@@ -166,22 +176,32 @@ void selection::avoid_packets() {
     device.by_size[i].how = static_cast<std::uint64_t>(flagged(static_cast<algorithm>(device.by_size[i].how)));
 }
 
-void selection::use_wide_packets(bool always, bool on_one_gpu) {
+void selection::use_lines(algorithm kind, bool always, bool on_one_gpu) {
+  use_lines_alone(kind);
   if (always) {
     device.wide_from_bytes = 0;
     device.wide_bytes = most_wide_bytes;
-  } else if (device.from == origin::defaults || device.from == origin::model) {
-    const wide_range best = wide_range_of(ranks, on_one_gpu);
+  } else if (uses_line_packets(kind) ? device.from == origin::staged
+                                     : device.from == origin::defaults || device.from == origin::model) {
+    const wide_range best = uses_line_packets(kind) ? staged_line_range : wide_range_of(ranks, on_one_gpu);
     device.wide_from_bytes = best.from_bytes;
     device.wide_bytes = best.up_to_bytes;
   }
 }
 
-void selection::avoid_wide_packets() {
-  if (uses_wide_packets(static_cast<algorithm>(forced))) forced = automatic;
+void selection::use_lines_alone(std::optional<algorithm> kind) {
+  lines = kind ? static_cast<std::uint32_t>(*kind) : automatic;
+  const auto is_other = [&](std::uint64_t how) {
+    return how != lines && without_lines(static_cast<algorithm>(how)) != static_cast<algorithm>(how);
+  };
+  if (is_other(forced)) forced = automatic;
   for (std::uint32_t i = 0; i < device.ranges; ++i)
-    device.by_size[i].how =
-        static_cast<std::uint64_t>(without_wide_packets(static_cast<algorithm>(device.by_size[i].how)));
+    if (is_other(device.by_size[i].how)) device.by_size[i].how = static_cast<std::uint64_t>(algorithm::one_shot);
+}
+
+// Lines of 16 bytes have kernels for sums alone.
+bool selection::has_lines_for(int type, int operation) const {
+  return has_all_ways(type) && (lines != static_cast<std::uint32_t>(algorithm::line_packet) || operation == xylSum);
 }
 
 algorithm selection::choose(const limits& of, std::uint64_t bytes, bool in_lines) const {
@@ -189,10 +209,10 @@ algorithm selection::choose(const limits& of, std::uint64_t bytes, bool in_lines
   const bool can_be_wide = in_lines && &of != &host;
   const auto possible = [&](std::uint64_t how) {
     const auto wished = static_cast<algorithm>(how);
-    return can_be_wide ? wished : without_wide_packets(wished);
+    return can_be_wide ? wished : without_lines(wished);
   };
   if (forced != automatic) return possible(forced);
-  if (can_be_wide && bytes > of.wide_from_bytes && bytes <= of.wide_bytes) return algorithm::wide_packet;
+  if (can_be_wide && bytes > of.wide_from_bytes && bytes <= of.wide_bytes) return static_cast<algorithm>(lines);
   for (std::uint32_t i = 0; i < of.ranges; ++i)
     if (bytes <= of.by_size[i].up_to_bytes) return possible(of.by_size[i].how);
   if (bytes <= of.packet_bytes) return algorithm::packet;
@@ -281,6 +301,8 @@ unsigned selection::blocks_for(algorithm how, std::uint64_t bytes) const {
         return device.other_bytes_per_block;
     }
   };
+  if (uses_line_packets(how))
+    return even_blocks(bytes, line_bytes_per_block, std::min<unsigned>(max_blocks, most_line_blocks));
   const std::uint64_t per_block = bytes_per_block();
   return even_blocks(bytes, per_block, max_blocks);
 }
@@ -307,7 +329,9 @@ bool selection::plausible(std::uint32_t of_ranks) const {
       return false;
   }
   return ranks == of_ranks && (forced == automatic || forced < static_cast<std::uint32_t>(algorithms)) &&
-         host.chunk_bytes != 0 && device.chunk_bytes != 0 && max_pull_blocks != 0 && reserved == 0;
+         (lines == automatic ? device.wide_bytes == 0
+                             : without_lines(static_cast<algorithm>(lines)) == algorithm::one_shot) &&
+         host.chunk_bytes != 0 && device.chunk_bytes != 0 && max_pull_blocks != 0;
 }
 
 std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes,
@@ -323,6 +347,9 @@ std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wan
       break;
     case algorithm::wide_packet:
       held = map.wide_packs() * wide_pack::units * 16;
+      break;
+    case algorithm::line_packet:
+      held = map.line_sheets() * line_sheet::units * 16;
       break;
     case algorithm::two_shot:
       held = map.bulk_stride / 2 * ranks;
@@ -343,12 +370,6 @@ std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wan
 std::uint64_t gathered_pull_bytes(const layout& map) {
   // A share of the result fills what bulk data there is; shares are whole units.
   return map.bulk_stride * map.ranks / 16 * 16 * map.ranks;
-}
-
-std::uint64_t staged_pull_bytes(const layout& map, std::uint64_t wanted_bytes) {
-  // Bulk data holds an input and a share of the result.
-  const std::uint64_t ranks = map.ranks, share = map.bulk_stride * ranks / (ranks + 1) / 16 * 16;
-  return std::max<std::uint64_t>(1, std::min(share, wanted_bytes / ranks / 16 * 16) / 16) * 16 * ranks;
 }
 
 }  // namespace xyl

@@ -38,8 +38,8 @@ struct selection {
     std::uint64_t packet_bytes;
     std::uint64_t two_shot_packet_bytes;
     std::uint64_t one_shot_bytes;
-    // Allreduces of more bytes and up to so many go in lines of 128 bytes, whatever the other thresholds and the
-    // ranges say. Device only, and only where ll128 is a way to synchronise; 0: none.
+    // Allreduces of more bytes and up to so many go in lines of 128 bytes, or of 16 (see `lines`), whatever the
+    // other thresholds and the ranges say. Device only, and only where those are a way to synchronise; 0: none.
     std::uint64_t wide_from_bytes;
     std::uint64_t wide_bytes;
     std::uint64_t chunk_bytes;  // a longer message is cut into chunks of this size
@@ -53,8 +53,8 @@ struct selection {
     // only inputs are registered, and where outputs are too.
     std::uint64_t pull_bytes;
     std::uint64_t one_shot_pull_bytes[2];
-    // Other buffers of at least so many bytes take the staged form instead of two-shot. Device only.
-    std::uint64_t staged_pull_bytes;
+    // Of other messages of at least so many bytes in two shots, ranks fetch their shares. Device only.
+    std::uint64_t fetched_bytes;
     // If there are ranges, they count instead of the three thresholds; sizes rise, and the last has the largest.
     std::uint32_t ranges;
     origin from;
@@ -78,7 +78,7 @@ struct selection {
   std::uint32_t max_blocks;       // device: co-resident on every rank
   std::uint32_t max_pull_blocks;  // the same of kernels on registered buffers
   std::uint32_t sync;             // device: how ranks synchronise, see sync_choice; 0: without devices
-  std::uint32_t reserved;         // 0
+  std::uint32_t lines;            // device: wide_packet or line_packet, what may be used; `automatic`: neither
   std::uint64_t plan;             // hash of the plan table; 0: none
   // Device: fused calls up to so many bytes are one-shot packets, then two-shot packets; of at least so many bytes
   // they make the norms in a launch of their own.
@@ -101,14 +101,15 @@ struct selection {
   // Makes everything flagged that would be packets on devices.
   void avoid_packets();
 
-  // Lets allreduces on devices use lines of 128 bytes, where measurements or (always) somebody's wish says so; or
-  // sees to it that nothing does.
-  void use_wide_packets(bool always, bool on_one_gpu);
-  void avoid_wide_packets();
+  // Lets allreduces on devices use lines of that kind, where measurements or (always) somebody's wish says so, and
+  // sees to it that nothing uses others; or any.
+  void use_lines(algorithm kind, bool always, bool on_one_gpu);
+  void avoid_lines() { use_lines_alone(std::nullopt); }
 
-  // in_lines: whether the choice may be lines of 128 bytes: only for an allreduce, not for the fused one, and of a
-  // type that has_all_ways().
+  // in_lines: whether the choice may be lines: has_lines_for() of an allreduce, but not of the fused one.
   algorithm choose(const limits& of, std::uint64_t bytes, bool in_lines) const;
+  // Whether there are lines for an allreduce of that type and operation.
+  bool has_lines_for(int type, int operation) const;
   // For registered inputs; in_place: they are the outputs. Nothing: in no registered way.
   std::optional<pull_form> choose_pull(const limits& of, std::uint64_t bytes, bool has_outputs,
                                        bool in_place) const;
@@ -126,6 +127,9 @@ struct selection {
   std::uint64_t hash() const;
   // Whether this can be what a rank of `of_ranks` filled in: it came through the caller's allgather.
   bool plausible(std::uint32_t of_ranks) const;
+
+ private:
+  void use_lines_alone(std::optional<algorithm> kind);
 };
 
 const char* name_of(selection::origin from);
@@ -134,8 +138,7 @@ const char* name_of(selection::origin from);
 // all_reduces: only an allreduce in one shot has the whole slot where it has one writer.
 std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes,
                              bool all_reduces);
-// The most bytes of one chunk of pull_form::gathered, and of pull_form::staged.
+// The most bytes of one chunk of pull_form::gathered.
 std::uint64_t gathered_pull_bytes(const layout& map);
-std::uint64_t staged_pull_bytes(const layout& map, std::uint64_t wanted_bytes);
 
 }  // namespace xyl

@@ -11,6 +11,7 @@ namespace {
 constexpr path_facts table[sync_paths] = {
     {sync_path::packet, 70, sync_link::other, "8-byte stores are seen whole"},
     {sync_path::wide_packet, 70, sync_link::nvlink, "128 bytes stored by a warp are seen whole"},
+    {sync_path::line_packet, 70, sync_link::host_memory, "16-byte stores are seen whole", 2},
     {sync_path::flag, 70, sync_link::other, "release and acquire at system scope"},
     {sync_path::device_flag, 70, sync_link::one_gpu, "release and acquire at the scope of a GPU"},
     {sync_path::fenced_flag, 70, sync_link::other, "fences at system scope"},
@@ -98,16 +99,18 @@ struct reasons {
     const path_trials& t = trials.of(p);
     is_chosen = !refused && (p == sync_path::packet        ? choice.packets
                              : p == sync_path::wide_packet ? choice.wide_packets
+                             : p == sync_path::line_packet ? choice.line_packets
                                                            : p == flags);
     const bool is_forced = wishes.path == static_cast<std::uint32_t>(p);
     if (is_chosen && is_forced) return "yes: XYLEM_SYNC";
     if (is_chosen)
-      return p == sync_path::packet        ? "yes, for small messages"
-             : p == sync_path::wide_packet ? "yes, for some allreduces"
-                                           : "yes, for what is not packets";
+      return p == sync_path::packet ? "yes, for small messages"
+             : is_flag(p)           ? "yes, for what is not packets"
+                                    : "yes, for some allreduces";
     if (!t.works()) return "no";
     if (refused) return "no: device memory is not used";
     if (wishes.path != sync_wishes::no_path) return "no: XYLEM_SYNC asks for another";
+    if (p == sync_path::line_packet && choice.wide_packets) return "no: ll128 sends fewer bytes";
     if (!is_flag(p)) return "no: slower than plain flags";
     return format_text(p == sync_path::device_flag ? "no: not faster than %s" : "no: not so much faster than %s",
                        name_of(flags));
@@ -153,16 +156,23 @@ bool sync_wishes::plausible() const {
          overlap <= launch_overlap::early;
 }
 
-bool is_allowed(const path_facts& path, const sync_facts& facts) {
-  return facts.least_sm >= path.sm && facts.link <= path.farthest;
-}
+bool is_allowed(const path_facts& path, const sync_facts& facts) { return not_allowed(path, facts).empty(); }
 
 std::string not_allowed(const path_facts& path, const sync_facts& facts) {
   if (facts.least_sm < path.sm)
     return format_text("it needs SM %d, and a rank's GPU is SM %d", path.sm, facts.least_sm);
+  if (path.ranks != 0 && facts.ranks != path.ranks) return format_text("only between %d ranks", path.ranks);
+  if (path.path == sync_path::line_packet && !facts.has_line_kernels)
+    return "it needs a library built with CUDA 12.4 or newer";
   if (facts.link <= path.farthest) return "";
-  return path.farthest == sync_link::one_gpu ? "only where all ranks are on one GPU"
-                                             : "only on one GPU or where NVLink joins every pair";
+  switch (path.farthest) {
+    case sync_link::one_gpu:
+      return "only where all ranks are on one GPU";
+    case sync_link::nvlink:
+      return "only on one GPU or where NVLink joins every pair";
+    default:
+      return "only in host memory, on one GPU or where NVLink joins every pair";
+  }
 }
 
 joint_finding join_findings(std::span<const trial_finding> of_ranks, const trial_plan& plan) {
@@ -251,6 +261,7 @@ sync_decision decide(const sync_facts& facts, const sync_wishes& wishes, const s
     if (is_flag(forced)) d.choice.flags = order_of(forced);
     d.choice.packets = !is_flag(forced);
     d.choice.wide_packets = forced == sync_path::wide_packet && why.empty();
+    d.choice.line_packets = forced == sync_path::line_packet && why.empty();
   } else if (flags) {
     const sync_path plain = trials.of(sync_path::flag).works() ? sync_path::flag : *flags;
     d.choice.packets = trip(trials, sync_path::packet) <= not_slower * trip(trials, plain);
@@ -258,19 +269,22 @@ sync_decision decide(const sync_facts& facts, const sync_wishes& wishes, const s
       d.dropped.push_back(format_text("ll: a trip takes %.1f us, one of %s only %.1f",
                                       trip(trials, sync_path::packet), name_of(plain), trip(trials, plain)));
     // For longer messages than a trip has, where sizes choose.
-    const path_trials& wide = trials.of(sync_path::wide_packet);
-    d.choice.wide_packets = wide.works() && trip(trials, sync_path::wide_packet) <= slow * trip(trials, plain);
-    if (wide.works() && !d.choice.wide_packets)
-      d.dropped.push_back(format_text("ll128: a trip takes %.1f us, one of %s only %.1f",
-                                      trip(trials, sync_path::wide_packet), name_of(plain), trip(trials, plain)));
+    const auto is_good = [&](sync_path lines) {
+      if (!trials.of(lines).works()) return false;
+      if (trip(trials, lines) <= slow * trip(trials, plain)) return true;
+      d.dropped.push_back(format_text("%s: a trip takes %.1f us, one of %s only %.1f", name_of(lines),
+                                      trip(trials, lines), name_of(plain), trip(trials, plain)));
+      return false;
+    };
+    d.choice.wide_packets = is_good(sync_path::wide_packet);
+    d.choice.line_packets = is_good(sync_path::line_packet) && !d.choice.wide_packets;
     for (const path_facts& one : table)
       if (is_flag(one.path) && trials.of(one.path).works() && trip(trials, one.path) > slow * trip(trials, *flags))
         d.dropped.push_back(format_text("%s: a trip takes %.1f us, one of %s only %.1f", name_of(one.path),
                                         trip(trials, one.path), name_of(*flags), trip(trials, *flags)));
   }
-  const bool wishes_wide = wishes.path == static_cast<std::uint32_t>(sync_path::wide_packet);
-  d.choice.packet_overlap =
-      overlap_for(wishes_wide ? sync_path::wide_packet : sync_path::packet, facts, wishes, trials);
+  const bool wishes_lines = forced == sync_path::wide_packet || forced == sync_path::line_packet;
+  d.choice.packet_overlap = overlap_for(wishes_lines ? forced : sync_path::packet, facts, wishes, trials);
   d.choice.flag_overlap = overlap_for(path_of(d.choice.flags), facts, wishes, trials);
 
   const reasons why{facts, wishes, trials, d.choice, path_of(d.choice.flags), !d.verdict.ok()};

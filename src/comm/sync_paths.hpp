@@ -17,8 +17,9 @@
 
 namespace xyl {
 
-// How the ranks' GPUs reach each other: the weakest link of any pair.
-enum class sync_link : std::uint32_t { one_gpu, nvlink, other };
+// How the ranks' GPUs reach each other: the weakest link of any pair, or that they meet in host memory. Whoever is
+// further down is guaranteed less.
+enum class sync_link : std::uint32_t { one_gpu, nvlink, host_memory, other };
 
 // Of all ranks together.
 struct sync_facts {
@@ -26,6 +27,7 @@ struct sync_facts {
   int least_sm = 0;
   sync_link link = sync_link::other;
   bool can_overlap = false;                               // every rank's device and driver
+  bool has_line_kernels = false;                          // those of ll16, which old toolkits cannot make
   launch_overlap allowed_overlap = launch_overlap::late;  // late where ranks share a GPU, else early
 };
 
@@ -46,6 +48,7 @@ struct path_facts {
   int sm;              // from which on its instructions exist
   sync_link farthest;  // what it may be used over
   const char* relies_on;
+  int ranks = 0;  // it has kernels for so many ranks alone; 0: for all
 };
 std::span<const path_facts> path_table();
 bool is_allowed(const path_facts& path, const sync_facts& facts);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "proto/flagged.hpp"
+
 namespace xyl {
 
 namespace {
@@ -24,7 +26,28 @@ std::uint64_t blocks_for(std::uint64_t bytes, std::uint64_t each, std::uint64_t 
   return std::clamp<std::uint64_t>((bytes + each - 1) / each, 1, most);
 }
 
+// Units of a step: one round of loads of all lanes, as many as a lane has on the way together.
+constexpr std::uint64_t step_units(std::uint32_t ranks) { return ranks <= 2 ? 1280 : 1920; }
+// The fewest, of which most_stepped_bytes are not too many steps.
+constexpr std::uint64_t least_step_units = 128;
+static_assert(most_stepped_bytes / 16 / 2 / least_step_units < most_steps);
+
+// Units of a step that there is room for.
+std::uint64_t step_room(const layout& map, unsigned blocks) {
+  return map.bulk_stride / (std::uint64_t{2} * layout::step_places * blocks * 16);
+}
+
 }  // namespace
+
+bool can_step(const layout& map) {
+  return map.ranks > 1 && map.blocks > 1 && step_room(map, map.blocks) >= least_step_units;
+}
+
+std::uint32_t two_shot_step(std::uint64_t bytes, const layout& map, unsigned blocks) {
+  if (!can_step(map)) return 0;
+  const std::uint64_t step = std::min(step_units(map.ranks), step_room(map, blocks) / 8 * 8);
+  return bytes <= step * 16 * blocks * map.ranks ? 0 : static_cast<std::uint32_t>(step);
+}
 
 transfer_shape shape_of_transfer(std::uint64_t bytes, const layout& map, unsigned max_blocks) {
   const std::uint64_t all = std::clamp<std::uint64_t>(max_blocks, 1, map.blocks);

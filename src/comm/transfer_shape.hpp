@@ -24,4 +24,11 @@ transfer_shape shape_of_transfer(std::uint64_t bytes, const layout& map, unsigne
 // The same of what two ranks swap (proto/long_swap.hpp); no slot_bytes: there is no room for that.
 transfer_shape shape_of_swap(std::uint64_t bytes, const layout& map, unsigned max_blocks);
 
+// Of two-shot allreduces between devices that reach each other: so many units of each share a block deals with at a
+// time (proto/two_shot.hpp), of a message of so many bytes on so many blocks; 0: it is done in one step. The same for
+// all ranks, whose grids are equal. One launch carries most_stepped_bytes where can_step() says so.
+inline constexpr std::uint64_t most_stepped_bytes = 128 << 20;
+bool can_step(const layout& map);
+std::uint32_t two_shot_step(std::uint64_t bytes, const layout& map, unsigned blocks);
+
 }  // namespace xyl

@@ -97,6 +97,7 @@ class cuda_device_side final : public device_side {
   void use(const sync_choice& choice) override;
   const sync_choice& in_use() const override { return sync_; }
   bool can_overlap() const override;
+  bool has_line_kernels() const override;
   // In device_windows_cuda.cc.
   result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
                      xylStream_t stream) override;

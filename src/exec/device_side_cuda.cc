@@ -214,6 +214,10 @@ bool cuda_device_side::can_overlap() const {
          driver >= 12030;
 }
 
+bool cuda_device_side::has_line_kernels() const {
+  return choose_kernel(algorithm::line_packet, xylFloat32, xylSum, 2).function != nullptr;
+}
+
 void cuda_device_side::use(const sync_choice& choice) {
   sync_ = choice;
   if (!can_overlap()) sync_.packet_overlap = sync_.flag_overlap = launch_overlap::none;
@@ -239,15 +243,16 @@ memory_kind cuda_device_side::classify(const void* pointer) const {
 // What the protocol divides among its blocks: units of the message, or of a share of it.
 std::uint64_t cuda_device_side::units_of_block(const device_launch& how, xylDataType_t type,
                                                std::uint64_t count) const {
-  const bool in_packs = uses_wide_packets(how.how);
+  const bool in_packs = uses_wide_packets(how.how), in_sheets = uses_line_packets(how.how);
   const std::uint64_t per_unit = (in_packs                ? 16 * wide_pack::units
+                                  : in_sheets             ? 16 * line_sheet::units
                                   : uses_packets(how.how) ? 8
                                                           : 16) /
                                  facts_of(type)->bytes;
   std::uint64_t units = units_of(count, per_unit);
   if (has_shares(how.how)) units = units_of(units, map_.ranks);
   if (in_packs) return (units_of(units, how.blocks) + 1) / 2 * 2;  // a warp holds two
-  return units_of_each(units, how.blocks);
+  return in_sheets ? units_of(units, how.blocks) : units_of_each(units, how.blocks);
 }
 
 // Where ranks meet in host memory, a long one-shot goes in even steps of at most so many bytes of all blocks
@@ -270,16 +275,19 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
   const kernel k = choose_kernel(how.how, type, operation, ranks);
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   XYL_TRY(check_blocks(how.blocks));
-  if (how.addend && (how.how == algorithm::packet || how.how == algorithm::ring))
+  if (how.addend && how.how != algorithm::one_shot && !(has_shares(how.how) && how.how != algorithm::ring))
     return error(xylInternalError, "%s adds nothing to its sums", name_of(how.how));
-  XYL_TRY(check_room(map_, how.how, facts_of(type)->bytes, count));
+  XYL_TRY(how.step_units == 0
+              ? check_room(map_, how.how, facts_of(type)->bytes, count)
+              : check_steps(map_, how.how, facts_of(type)->bytes, count, how.step_units, how.blocks));
 
   const device_scope scope(device_);
   XYL_TRY(scope.status());
   XYL_TRY(order_.before(stream));
   const std::uint64_t units = units_of_block(how, type, count);
-  const std::uint32_t step =
-      windows_ && map_.ranks == 2 && how.how == algorithm::one_shot ? step_units(units, how.blocks) : 0;
+  const std::uint32_t step = windows_ && map_.ranks == 2 && how.how == algorithm::one_shot
+                                 ? step_units(units, how.blocks)
+                                 : how.step_units;
   const auto with = [&]<int Capacity>(std::integral_constant<int, Capacity>) {
     kernel_arguments<Capacity> arguments;
     arguments.units_of_block = units;
@@ -287,6 +295,7 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
     arguments.what.ring = how.ring;
     arguments.what.addend = static_cast<const std::byte*>(how.addend);
     arguments.what.step_units = step;
+    arguments.what.pulls = how.pulls;
     return launch(k, how.blocks, shape_of(k, step ? std::min<std::uint64_t>(units, step) : units, map_.ranks),
                   arguments, stream, needs_no_flag(how.how) ? sync_.packet_overlap : sync_.flag_overlap);
   };

@@ -3,6 +3,7 @@
 
 #include <bitset>
 
+#include "proto/flagged.hpp"
 #include "proto/fused_slices.hpp"
 #include "proto/fused_two_shot_packet.hpp"
 #include "proto/partition.hpp"
@@ -23,6 +24,7 @@ result compare(const char* what, std::uint64_t needed, std::uint64_t there, cons
 
 constexpr const char* packets = "packets";
 constexpr const char* packs = "pairs of lines";
+constexpr const char* sheets = "lines of warps";
 constexpr const char* units = "units of 16 bytes";
 constexpr const char* rows = "rows";
 
@@ -51,10 +53,22 @@ result check_room(const layout& map, algorithm how, unsigned element_bytes, std:
     return has_shares(how) ? compare_twice(name, share_of(all, ranks), map.wide_packs(), packs)
                            : compare(name, all, map.wide_packs(), packs);
   }
+  if (uses_line_packets(how)) return compare(name, units_of(bulk, line_sheet::units), map.line_sheets(), sheets);
   if (how == algorithm::one_shot) return compare(name, bulk, map.one_shot_capacity() / 16, units);
   if (how == algorithm::two_shot) return compare_twice(name, share_of(bulk, ranks), unit_room(map), units);
   // Ring: a share for each step, across the regions of all sources.
   return compare(name, share_of(bulk, ranks), unit_room(map) * ranks / (2 * ranks - 2), units);
+}
+
+result check_steps(const layout& map, algorithm how, unsigned element_bytes, std::uint64_t count,
+                   std::uint32_t step_units, unsigned blocks) {
+  if (how != algorithm::two_shot)
+    return error(xylInternalError, "a launch of %s in steps, which it does not take", name_of(how));
+  const std::uint64_t part = units_of(share_of(units_of(count, 16 / element_bytes), map.ranks), blocks);
+  XYL_TRY(compare("two-shot in steps", units_of(part, step_units), most_steps, "steps"));
+  // Each block has places of its own.
+  const std::uint64_t places = std::uint64_t{layout::step_places} * blocks;
+  return compare_twice("two-shot in steps", places * step_units, unit_room(map), units);
 }
 
 result check_room(const layout& map, reduce_form how, unsigned element_bytes, std::uint64_t count) {
@@ -67,14 +81,10 @@ result check_room(const layout& map, reduce_form how, unsigned element_bytes, st
 }
 
 result check_room(const layout& map, pull_form how, unsigned element_bytes, std::uint64_t count) {
-  const std::uint64_t bulk = units_of(count, 16 / element_bytes), share = share_of(bulk, map.ranks);
+  if (how != pull_form::gathered) return {};
   // The own slot, all of it: it is written by its owner alone.
-  const std::uint64_t room = unit_room(map) * map.ranks;
-  if (how == pull_form::gathered) return compare("a pulled reduction", share, room, units);
-  if (how == pull_form::staged)
-    return bulk > room ? compare("a staged pull", bulk, room, units)
-                       : compare("a staged pull", bulk + share, room, units);
-  return {};
+  const std::uint64_t share = share_of(units_of(count, 16 / element_bytes), map.ranks);
+  return compare("a pulled reduction", share, unit_room(map) * map.ranks, units);
 }
 
 result check_room(const layout& map, move_form how, std::uint64_t bytes) {

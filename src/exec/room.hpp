@@ -21,8 +21,11 @@ namespace xyl {
 
 // `count` elements of each rank's, for each rank that gets a part: of a chunk.
 [[nodiscard]] result check_room(const layout& map, algorithm how, unsigned element_bytes, std::uint64_t count);
+// The same of a two-shot in steps of so many units of each share, on so many blocks.
+[[nodiscard]] result check_steps(const layout& map, algorithm how, unsigned element_bytes, std::uint64_t count,
+                                 std::uint32_t step_units, unsigned blocks);
 [[nodiscard]] result check_room(const layout& map, reduce_form how, unsigned element_bytes, std::uint64_t count);
-// Inputs that are read in place, or copied into the own workspace first.
+// Inputs are read in place.
 [[nodiscard]] result check_room(const layout& map, pull_form how, unsigned element_bytes, std::uint64_t count);
 // bytes: of a piece.
 [[nodiscard]] result check_room(const layout& map, move_form how, std::uint64_t bytes);

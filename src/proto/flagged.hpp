@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Allreduce with bulk data and one flag per (source, block): one-shot, two-shot and ring. Data is written with
-// plain stores; the flag's release and the reader's acquire order it. A block's flag covers what that block wrote,
+// Allreduce with bulk data and one flag per (source, block): one-shot and ring (two_shot.hpp has two-shot). Data is
+// written with plain stores; the flag's release and the reader's acquire order it. A block's flag covers what that block wrote,
 // and block b of the reader reads nothing else, so no wait is wider than it must be.
 #pragma once
 
-#include "proto/bulk.hpp"
+#include "proto/shares.hpp"
 
 namespace xyl {
 
@@ -84,6 +84,9 @@ XYL_FN std::uint64_t one_shot_offset(const S&, const Call& c, epoch_t e, int p, 
 inline constexpr unsigned step_number_bits = 16;
 inline constexpr std::uint64_t most_steps = (1u << step_number_bits) - 1;
 
+// Steps count from 1.
+XYL_FN std::uint64_t step_number(epoch_t e, std::uint32_t step) { return (e << step_number_bits) + step; }
+
 // One-shot where the memory in between lies behind a link that carries both ways at once: two GPUs that met in host
 // memory wrote and then read 26 GB/s, or 42 while they did both. A block sends a step before it takes the one
 // before that, and tells of it once that is done: by then it has nearly arrived, and there is little to wait for.
@@ -96,7 +99,7 @@ XYL_FN bool one_shot_in_steps(S& s, const Call& c, const R& red, const range min
   const auto units = [&](std::uint32_t from, std::uint32_t to) {
     return range{mine.begin + from, mine.begin + to};
   };
-  const auto number_of_step = [&] { return (s.epoch() << step_number_bits) + number; };
+  const auto number_of_step = [&] { return step_number(s.epoch(), number); };
   const auto send = [&](std::uint32_t from, std::uint32_t to) {
     push_input(s, c, red, units(from, to), staged(c.rank) + from * std::uint64_t{16}, 1, ranks - 1);
   };
@@ -140,29 +143,6 @@ XYL_FN bool one_shot_allreduce_block(S& s, const Call& c, const R& red) {
   push_input(s, c, red, mine, staged(c.rank), 1, ranks - 1);
   if (!exchange_first_phase(s, c, flag_family::one_shot, phase::one_shot, total * 16, pushed)) return false;
   reduce_in_rank_order(s, c, red, mine, staged);
-  return true;
-}
-
-// Two-shot: share p of every rank goes to rank p, which reduces it and gives the result to all. The gathered
-// results lie behind the scattered shares in each region: an owner may be a whole phase ahead of its peers.
-template <class S, class Call, class R>
-XYL_FN bool two_shot_allreduce_block(S& s, const Call& c, const R& red) {
-  const unsigned slot = c.map.slot(s.epoch());
-  const int ranks = R::ranks ? R::ranks : c.ranks;
-  const std::uint64_t total = units_of(c.count, per_unit(red));
-  const std::uint64_t share = part_of(total, static_cast<unsigned>(ranks), 0).size();
-  const shares cut{share, total, part_of_block(s, share)};
-  const std::uint64_t place = place_of(s, c, 2 * share * 16) + cut.part.begin * 16;
-  const auto scattered = [&](int p) { return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + place; };
-  const auto gathered = [&](int p) { return scattered(p) + share * 16; };
-
-  if constexpr (!is_single_lane<S>) put_headers(s, c);
-  push_shares(s, c, red, cut, scattered(c.rank));
-  if (!exchange_first_phase(s, c, flag_family::scatter, phase::scatter)) return false;
-  reduce_in_rank_order(s, c, red, cut.of(c.rank), scattered, true, gathered(c.rank));
-  post_all(s, c, flag_family::gather);
-  if (!s.all(await_all(s, c, flag_family::gather, phase::gather))) return false;
-  deliver_shares(s, c, red, cut, gathered);
   return true;
 }
 
@@ -214,7 +194,7 @@ XYL_FN bool ring_allreduce_block(S& s, const Call& c, const R& red) {
   for (int step = ranks; step <= 2 * ranks - 2; ++step) {
     if (!await(step - 1)) return false;
     const bool last = step == 2 * ranks - 2;
-    deliver(s, c, red, cut.of(behind(step + 1 - ranks)), staged(step - 1), last ? -1 : next,
+    deliver(s, c, red, cut.of(behind(step + 1 - ranks)), c.rank, staged(step - 1), last ? -1 : next,
             last ? 0 : staged(step));
     if (!last) post(step);
   }
@@ -224,13 +204,6 @@ XYL_FN bool ring_allreduce_block(S& s, const Call& c, const R& red) {
 template <class S, class Call, class R>
 XYL_FN bool one_shot_allreduce(S& s, const Call& c, const R& red) {
   const bool good = s.begin() && one_shot_allreduce_block(s, c, red);
-  s.leave();
-  return good;
-}
-
-template <class S, class Call, class R>
-XYL_FN bool two_shot_allreduce(S& s, const Call& c, const R& red) {
-  const bool good = s.begin() && two_shot_allreduce_block(s, c, red);
   s.leave();
   return good;
 }

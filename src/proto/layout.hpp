@@ -10,6 +10,8 @@
 //   header  the first line of a packet region; its payload is the call's fingerprint.
 //   unit    what one lane moves at once: 8 bytes of payload in a packet, 16 bytes of bulk data.
 //   pack    two lines of 128 bytes ("LL128"), each 120 bytes of data and an epoch: 15 units. See wide_pack.
+//   sheet   lines of 16 bytes ("LL16"), each 12 bytes of data and an epoch, that the lanes of a warp move together:
+//           96 units. See line_packet.hpp. A communicator has packs or sheets, in the same memory.
 //   flag    a 64-bit epoch alone in 128 bytes, with one writer, never reset.
 //   pair    a sender and a receiver. Only the two of them call, so they do not use epochs: each block numbers its
 //           chunks from 1, on both sides alike, and has a ring of slots of its own at the receiver.
@@ -57,6 +59,11 @@ struct wide_pack {
   static XYL_FN constexpr unsigned word_of(unsigned unit) { return 2 * (unit % 8); }
 };
 
+// Of a whole warp; at an epoch's place in the lines there have only been epochs, too.
+struct line_sheet {
+  static constexpr unsigned units = 96, bytes = 2048;
+};
+
 // Flags are never shared between protocols or between phases of one: each family has one flag per (source, block),
 // but ring has one per (step, block), written by the previous rank of the ring.
 enum class flag_family : int {
@@ -79,6 +86,7 @@ enum class flag_family : int {
   copied_result,   // and the same of results
   one_way,         // of one_way.hpp, in numbers of messages: by who has taken them out
   one_shot_step,   // of one_shot_in_steps(), in numbers of steps
+  two_shot_round,  // of two_shot_in_steps(), in numbers of rounds
   header,          // no flag: room for a header of each block, see header_line()
   ring             // the last, since it takes twice the room
 };
@@ -190,6 +198,8 @@ struct layout {
   }
   // As many chunks are on their way together, of copy engines and of each block of a long message.
   static constexpr unsigned copy_slots = 8, long_slots = 4;
+  // Places that steps of a two-shot take turns in, scattered and gathered: see two_shot.hpp.
+  static constexpr unsigned step_places = 2;
 
   // packet_bytes and bulk_bytes: budgets of one slot, shared by all sources. message_bytes: the same of all pairs'
   // rings. copy_bytes: of all that copy engines write. wide_bytes: of one slot of packs.
@@ -267,6 +277,10 @@ struct layout {
   }
   XYL_FN constexpr std::uint64_t wide_packs() const {
     return (ranks == 2 ? 2 : 1) * wide_stride / sizeof(wide_pack);
+  }
+  // Sheets lie there instead.
+  XYL_FN constexpr std::uint64_t line_sheets() const {
+    return (ranks == 2 ? 2 : 1) * wide_stride / line_sheet::bytes;
   }
   XYL_FN constexpr std::uint64_t bulk_offset(unsigned slot, unsigned source) const {
     return bulk + (static_cast<std::uint64_t>(slot) * ranks + source) * bulk_stride;

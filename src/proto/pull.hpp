@@ -42,47 +42,75 @@ XYL_FN bool arrive_to_pull(S& s, const Call& c) {
 // Only for blocks that have arrived, and have done their work: which is the same part of all buffers for the blocks
 // of one index.
 template <class S, class Call>
-XYL_FN bool depart_from_pull(S& s, const Call& c) {
+XYL_FN void begin_to_depart(S& s, const Call& c) {
   post_all(s, c, flag_family::pulled);
+}
+template <class S, class Call>
+XYL_FN bool end_departure(S& s, const Call& c) {
   return s.all(await_all(s, c, flag_family::pulled, phase::pulled));
+}
+template <class S, class Call>
+XYL_FN bool depart_from_pull(S& s, const Call& c) {
+  begin_to_depart(s, c);
+  return end_departure(s, c);
 }
 
 // Reduces units of all ranks' inputs, rank p's at input(p), in rank order. The result goes to so many outputs, this
 // rank's first (none, its own, or everybody's), and, if `kept` is not null, to that place, which is of the first
-// unit.
-template <class S, class Call, class R, class Input>
+// unit. has_read() is called once, by all lanes together, when this lane's part of the inputs has been read: where
+// lanes have one batch of units, or are at their last, before these are stored.
+template <class S, class Call, class R, class Input, class HasRead>
 XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input input, bool inputs_aligned,
-                          int outputs, std::byte* kept) {
+                          int outputs, std::byte* kept, HasRead has_read) {
   if constexpr (ranged_reduction<R>) {
     red.reduce_inputs(s, c, units, input, outputs, kept);
+    has_read();
   } else {
     using T = typename R::element;
     const int ranks = R::ranks ? R::ranks : c.ranks;
     const std::uint64_t lanes = s.lanes();
-    std::uint64_t u = units.begin + s.lane();
     const std::uint64_t whole = whole_end(red, units, c.count, inputs_aligned && c.outputs_aligned);
+    const std::uint64_t end = whole > units.begin ? whole : units.begin;
+    std::uint64_t u = units.begin + s.lane();
     if constexpr (R::ranks != 0) {
       constexpr int batch = R::ranks, unroll = batch < 8 ? 8 / batch : 1;
-      for (; u + (unroll - 1) * lanes < whole; u += unroll * lanes) {
+#pragma unroll 1
+      for (std::uint64_t first = units.begin; first < end; first += unroll * lanes) {
         unit16 data[unroll][batch];
+        u = first + s.lane();
+        // What does not exist is loaded from this lane's first place: loads under conditions of their own would wait
+        // for each other.
+        const auto place = [&](int j) { return u + j * lanes < end ? u + j * lanes : u; };
+        if (u < end) {
+#pragma unroll
+          for (int j = 0; j < unroll; ++j)
+#pragma unroll
+            for (int p = 0; p < batch; ++p) data[j][p] = s.load_peer16(user_unit(input(p), place(j)));
+#pragma unroll
+          for (int j = 0; j < unroll; ++j) {
+            typename R::accumulator acc[2][R::accumulators] = {};
+#pragma unroll
+            for (int p = 0; p < batch; ++p) combine_unit(red, p == 0, data[j][p], acc);
+            data[j][0] = finish_unit(c, red, place(j), true, acc);
+          }
+#pragma unroll
+          for (int j = 0; j < unroll; ++j) has_loaded(s, data[j][0]);
+        }
+        if (units.end - first <= unroll * lanes && end == units.end) has_read();
+        if (u >= end) break;
 #pragma unroll
         for (int j = 0; j < unroll; ++j)
-#pragma unroll
-          for (int p = 0; p < batch; ++p) data[j][p] = s.load_peer16(user_unit(input(p), u + j * lanes));
-#pragma unroll
-        for (int j = 0; j < unroll; ++j) {
-          typename R::accumulator acc[2][R::accumulators] = {};
-#pragma unroll
-          for (int p = 0; p < batch; ++p) combine_unit(red, p == 0, data[j][p], acc);
-          data[j][0] = finish_unit(c, red, u + j * lanes, true, acc);
-          if (kept != nullptr) s.store16(user_unit(kept, u + j * lanes - units.begin), data[j][0]);
-        }
+          if (kept != nullptr && u + j * lanes < end)
+            s.store16(user_unit(kept, place(j) - units.begin), data[j][0]);
         for (int k = 0; k < outputs; ++k) {
           const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
 #pragma unroll
-          for (int j = 0; j < unroll; ++j) s.store16(user_unit(c.output_of[p], u + j * lanes), data[j][0]);
+          for (int j = 0; j < unroll; ++j)
+            if (u + j * lanes < end) s.store16(user_unit(c.output_of[p], place(j)), data[j][0]);
         }
       }
+      if (units.begin < units.end && end == units.end) return;
+      u = end + s.lane();
     }
     for (; u < units.end; u += lanes) {
       typename R::accumulator acc[2][R::accumulators] = {};
@@ -114,6 +142,7 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input 
         store_user<T>(c.output_of[p], u * per_unit(red), c.count, c.outputs_aligned, sum);
       }
     }
+    has_read();
   }
 }
 
@@ -136,7 +165,9 @@ XYL_FN bool gather_results(S& s, const Call& c, const R& red, const shares& cut,
 
 // The forms:
 //
-//   one_shot   Everybody who gets the result reads all of everybody's input. Nobody's output is another's input.
+//   one_shot   Everybody who gets the result reads all of everybody's input. Nobody's output is another's input, nor
+//              does anybody else look at it: so a block departs before it stores what it has read last, and while its
+//              stores are under way the news of it is too.
 //              Also reduce-scatter: inputs are then this rank's block of each.
 //   two_shot   Each rank reduces its share of all inputs and writes it to all outputs. In place or not, but on all
 //              ranks alike: nobody else reads or writes that share.
@@ -159,37 +190,13 @@ XYL_FN bool pull_reduce_block(S& s, const Call& c, const R& red, pull_form form)
   reduce_inputs(
       s, c, red, cut.of(form == pull_form::one_shot ? 0 : c.rank), [&](int p) { return c.input_of[p]; },
       c.inputs_aligned, form == pull_form::two_shot ? ranks : gets_result,
-      form == pull_form::gathered ? c.workspace[c.rank] + kept : nullptr);
-  return form == pull_form::gathered ? gather_results(s, c, red, cut, kept, gets_result) : depart_from_pull(s, c);
-}
-
-// Nothing is registered: every rank copies its input into its own workspace, where the others read it; then as
-// gathered. Less is written than where shares and results are pushed. A block copies what the blocks of its index
-// read.
-template <class S, class Call, class R>
-XYL_FN bool staged_pull_block(S& s, const Call& c, const R& red) {
-  const int ranks = R::ranks ? R::ranks : c.ranks;
-  const std::uint64_t total = units_of(c.count, per_unit(red));
-  const std::uint64_t size = part_of(total, static_cast<unsigned>(ranks), 0).size();
-  const shares cut{size, total, part_of_block(s, size)};
-  const std::uint64_t staged = c.map.bulk_offset(c.map.slot(s.epoch()), 0);
-  const std::uint64_t kept = staged + (total + cut.part.begin) * 16;
-
-  put_headers(s, c);
-#pragma unroll 1
-  for (int k = 0; k < ranks; ++k) {
-    const range part = cut.of(k);
-    push_input(s, c, red, part, staged + part.begin * 16, 0, 0);
-  }
-  sent(s);
-  post_all(s, c, flag_family::pull_stage);
-  const bool good = s.all(check_headers(s, c) && await_all(s, c, flag_family::pull_stage, phase::scatter));
-  received(s);
-  if (!good) return false;
-  reduce_inputs(
-      s, c, red, cut.of(c.rank), [&](int p) { return static_cast<const std::byte*>(c.workspace[p] + staged); },
-      true, 1, c.workspace[c.rank] + kept);
-  return gather_results(s, c, red, cut, kept);
+      form == pull_form::gathered ? c.workspace[c.rank] + kept : nullptr,
+      [&] {
+        if (form == pull_form::one_shot) begin_to_depart(s, c);
+      });
+  if (form == pull_form::gathered) return gather_results(s, c, red, cut, kept, gets_result);
+  if (form == pull_form::two_shot) begin_to_depart(s, c);
+  return end_departure(s, c);
 }
 
 // Allgather and alltoall. inputs: input_of[p] is what rank p has for this rank. outputs: output_of[p] is where rank
@@ -235,13 +242,6 @@ XYL_FN bool pull_exchange_block(S& s, const Call& c, const movement& m, window_u
 template <class S, class Call, class R>
 XYL_FN bool pull_reduce(S& s, const Call& c, const R& red, pull_form form) {
   const bool good = begin_early(s) && pull_reduce_block(s, c, red, form);
-  s.leave();
-  return good;
-}
-
-template <class S, class Call, class R>
-XYL_FN bool staged_pull(S& s, const Call& c, const R& red) {
-  const bool good = s.begin() && staged_pull_block(s, c, red);
   s.leave();
   return good;
 }

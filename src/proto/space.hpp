@@ -28,6 +28,7 @@
 // And, where a space has them:
 //
 //   pack_lanes, put_packs(), get_packs()   lines of 128 bytes that are seen whole, see wide_packet.hpp
+//   sheet_lanes, put_line(), get_lines()   lines of 16 bytes that are, see line_packet.hpp
 //   single_lane        true: every launch is one block of one lane. Then put releases and get_all acquires, so that
 //                      a header that is put behind data is the data's flag as well
 //   copy(to, from, n)  n bytes, for reductions over whole ranges (ranged_reduction in bulk.hpp)
@@ -96,6 +97,27 @@ XYL_FN bool hear(S& s, const line* const (&lines)[N], std::uint32_t packet, std:
     return s.template get_all<N>(lines, packet, data, w);
   else
     return s.template hear<N>(lines, packet, data, w);
+}
+// Units of the user's buffers that nothing here looks at again: they need not stay in a cache for which there is
+// better use.
+template <class S>
+XYL_FN unit16 load_once(S& s, const unit16* from) {
+  if constexpr (requires { s.load_once16(from); })
+    return s.load_once16(from);
+  else
+    return s.load16(from);
+}
+template <class S>
+XYL_FN void store_once(S& s, unit16* to, const unit16& data) {
+  if constexpr (requires { s.store_once16(to, data); })
+    s.store_once16(to, data);
+  else
+    s.store16(to, data);
+}
+// Where loads may still be on their way when a lane goes on: this one has come.
+template <class S>
+XYL_FN void has_loaded(S& s, const unit16& data) {
+  if constexpr (requires { s.has_loaded(data); }) s.has_loaded(data);
 }
 // Hints, of as many of those bytes' first lines as may be on their way together.
 template <class S>

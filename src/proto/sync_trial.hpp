@@ -23,6 +23,7 @@
 //   post(how, flag, n)     as space.hpp's, by flag order
 //   look(how, flag)        the number seen; a last look that was not in vain is followed by seen(how)
 //   put(line, data, n), get(line, n, data)    packets; get looks once
+//   put_line(l, w), get_line(l)   lines of 16 bytes, whole
 //   wide_lanes()           the lanes that hold a wide line together
 //   put_wide(l, word, n), get_wide(l, n, take)   by such lanes together: word(i) is word i of 15, take(i, word)
 //                          gets it; get_wide looks once, and its verdict is that of all of them
@@ -132,6 +133,7 @@ class sync_trial {
     // Nothing of a path is known to the others' text, so each is whole.
     if (plan_.what.path == sync_path::packet) return packets(n, is_first);
     if (plan_.what.path == sync_path::wide_packet) return wide_packets(n, is_first);
+    if (plan_.what.path == sync_path::line_packet) return line_packets(n, is_first);
     return flagged(n, is_first, order_of(plan_.what.path));
   }
 
@@ -179,6 +181,35 @@ class sync_trial {
             },
             trial_verdict::late, [&](bool over) { return s_.any_of_wide(over); });
       good = good && goes_on;
+    });
+    return after_receiving(good, is_first);
+  }
+
+  // Each line has a word and half of the next.
+  XYL_FN bool line_packets(std::uint32_t n, bool is_first) {
+    constexpr unsigned lines = trial_order::words / 2;
+    for_each_peer([&](int p) {
+      unit16* const to = data<unit16>(p, o_.rank, n);
+      for (unsigned l = s_.lane(); l < lines; l += s_.lanes()) {
+        const std::uint64_t a = trial_word(n, o_.rank, p, 2 * l), b = trial_word(n, o_.rank, p, 2 * l + 1);
+        s_.put_line(to + l, {{low(a), high(a), low(b), trial_tag(n)}});
+      }
+    });
+    after_sending(is_first);
+    bool good = true;
+    for_each_peer([&](int p) {
+      const unit16* const from = data<const unit16>(o_.rank, p, n);
+      for (unsigned l = s_.lane(); l < lines && good; l += s_.lanes()) {
+        unit16 got{};
+        const std::uint64_t half = trial_word(n, p, o_.rank, 2 * l + 1) >> 32 << 32;
+        good = until(began_ + plan_.what.limit_ns, p, n,
+                     [&] {
+                       got = s_.get_line(from + l);
+                       return got.word[3] == trial_tag(n);
+                     }) &&
+               is_right(p, n, 2 * l, got.word[0] | std::uint64_t{got.word[1]} << 32) &&
+               is_right(p, n, 2 * l + 1, half | got.word[2]);
+      }
     });
     return after_receiving(good, is_first);
   }

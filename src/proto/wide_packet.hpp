@@ -17,7 +17,6 @@
 // All lanes of a block come to these calls together.
 #pragma once
 
-#include "proto/addend.hpp"
 #include "proto/header.hpp"
 #include "proto/packet.hpp"
 #include "proto/partition.hpp"
@@ -186,7 +185,8 @@ XYL_FN void store_sum(const Call& c, const R& red, std::uint64_t u, bool aligned
   unit16 sum;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    finish_word(c, red, u * (2 * R::per_word) + static_cast<unsigned>(half * R::per_word), acc[half]);
+#pragma unroll
+    for (int k = 0; k < R::accumulators; ++k) acc[half][k] = red.finish(acc[half][k]);
     set_half(sum, half, red.encode(acc[half]));
   }
   store_user<typename R::element, unit16, Whole>(c.output, u * (2 * R::per_word), c.count, aligned, sum);

@@ -29,16 +29,17 @@ enum class method : std::uint8_t {
   copy_engine_ring,  // a ring whose copies leave the multiprocessors free
   wide_packet,       // data and epoch in lines of 128 bytes; not planned with, since links have to prove it
   single_copy,       // hosts: from the sender's buffer, through the kernel
+  line_packet,       // data and epoch in lines of 16 bytes; not planned with
 };
-inline constexpr int methods = 10;
+inline constexpr int methods = 11;
 
 // push: the owner of the data writes it; pull: who needs it reads.
 enum class direction : std::uint8_t { push, pull };
 
 constexpr const char* name_of(method m) {
   constexpr std::array<const char*, methods> names = {
-      "packet", "oneshot",      "twoshot",        "ring",  "twoshotpacket",
-      "tree",   "hierarchical", "copyenginering", "ll128", "singlecopy"};
+      "packet",       "oneshot",        "twoshot", "ring",       "twoshotpacket", "tree",
+      "hierarchical", "copyenginering", "ll128",   "singlecopy", "ll16"};
   return static_cast<std::size_t>(m) < names.size() ? names[static_cast<std::size_t>(m)] : "?";
 }
 
@@ -73,7 +74,7 @@ constexpr std::optional<pattern> pattern_named(std::string_view name) {
 // Only these add in rank order, whatever the size of the message.
 constexpr bool in_rank_order(method m) {
   return m == method::packet || m == method::one_shot || m == method::two_shot || m == method::two_shot_packet ||
-         m == method::wide_packet;
+         m == method::wide_packet || m == method::line_packet;
 }
 
 // What nccl-tests multiply bytes / time with to get the bandwidth that a link sees.

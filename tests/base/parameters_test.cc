@@ -216,7 +216,7 @@ TEST(parameters, a_ring_is_not_deterministic) {
 
 TEST(parameters, sync_paths_fit_what_else_is_asked_for) {
   for (const char* flags : {"flag", "flag-gpu+pdl", "fence"})
-    for (const char* packets : {"packet", "twoshotpacket", "ll128"}) {
+    for (const char* packets : {"packet", "twoshotpacket", "ll128", "ll16"}) {
       const std::string text =
           text_of_bad({std::string("XYLEM_ALGO=") + packets, std::string("XYLEM_SYNC=") + flags});
       EXPECT_TRUE(contains(text, "XYLEM_ALGO") && contains(text, "XYLEM_SYNC")) << text;

@@ -13,7 +13,7 @@ using times = std::function<double(algorithm, double)>;
 
 topo::tuning climbed(const times& us, bool deterministic = false, int at_most = 1000, bool packets = true,
                      bool wide_packets = true) {
-  ladder l(deterministic, packets, wide_packets);
+  ladder l(deterministic, packets, wide_packets, wide_packets);
   for (int i = 0; l.next(); ++i) {
     if (i == at_most) {
       l.stop();
@@ -43,6 +43,7 @@ double lines(algorithm how, double bytes) {
     case algorithm::one_shot:
       return 6 + bytes * 1.5e-3;
     case algorithm::wide_packet:  // never the best
+    case algorithm::line_packet:
       return 6.5 + bytes * 1.5e-3;
     case algorithm::two_shot:
       return 9 + bytes * 0.5e-3;

@@ -96,7 +96,7 @@ void expect_launches_that_fit(int ranks, const char* variable, const char* value
 }
 
 TEST(launches, of_every_algorithm_stay_in_their_regions) {
-  for (const char* how : {"auto", "packet", "oneshot", "twoshot", "ring", "twoshotpacket", "ll128"})
+  for (const char* how : {"auto", "packet", "oneshot", "twoshot", "ring", "twoshotpacket", "ll128", "ll16"})
     for (const int ranks : {2, 3, 8}) expect_launches_that_fit(ranks, "XYLEM_ALGO", how);
 }
 
@@ -112,6 +112,8 @@ TEST(launches, of_a_pull_from_workspaces_stay_in_their_regions) {
 TEST(launches, of_lines_of_128_bytes_stay_in_their_regions) {
   for (const int ranks : {2, 4}) expect_launches_that_fit(ranks, "XYLEM_SYNC", "ll128");
 }
+
+TEST(launches, of_lines_of_16_bytes_stay_in_their_regions) { expect_launches_that_fit(2, "XYLEM_SYNC", "ll16"); }
 
 TEST(launches, of_fused_calls_stay_in_their_regions) {
   for (const int ranks : {2, 3, 8})

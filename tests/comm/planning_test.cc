@@ -51,7 +51,7 @@ TEST_F(planning, the_ring_keeps_together_what_a_switch_holds) {
 TEST_F(planning, how_devices_synchronise_is_in_the_table_and_in_the_description) {
   made_ranks ranks = interleaved();
   sync_decision sync;
-  sync.choice = {false, false, flag_order::fenced, launch_overlap::none, launch_overlap::early};
+  sync.choice = {false, false, false, flag_order::fenced, launch_overlap::none, launch_overlap::early};
   sync.rows.push_back({"ll", "words", "yes", "passed", "no: slower than plain flags", 3.14159, 0, false});
   planning_input in = ranks.input();
   planned without, with;
@@ -111,6 +111,43 @@ TEST_F(planning, lines_of_128_bytes_are_used_where_their_path_is_and_nowhere_els
     const selection forced = decide(true).agreed.choice;
     EXPECT_EQ(forced.choose(forced.host, bytes, true), algorithm::one_shot) << "not between processors";
   }
+}
+
+TEST_F(planning, lines_of_16_bytes_are_used_in_host_memory_where_their_path_is) {
+  made_ranks ranks(topo::test::one_switch(2), {0, 1});
+  sync_decision sync;
+  sync.choice.line_packets = true;
+  bool is_staged = true;
+  const auto decide = [&](std::optional<algorithm> wish = {}) {
+    ranks.wishes.forced_algorithm = wish;
+    planning_input in = ranks.input();
+    in.sync = &sync;
+    in.is_staged = is_staged;
+    planned p;
+    EXPECT_TRUE(make_choice(in, p).ok());
+    EXPECT_TRUE(p.agreed.plausible(2));
+    return p;
+  };
+  const auto choice = [](const planned& p, std::uint64_t bytes, int operation = xylSum, int type = xylBfloat16) {
+    const selection& s = p.agreed.choice;
+    return s.choose(s.device, bytes, s.has_lines_for(type, operation));
+  };
+  const planned p = decide();
+  EXPECT_EQ(choice(p, 256 << 10), algorithm::line_packet);
+  EXPECT_NE(choice(p, 256 << 10, xylMax), algorithm::line_packet) << "there are sums alone";
+  EXPECT_NE(choice(p, 256 << 10, xylSum, xylInt32), algorithm::line_packet);
+  EXPECT_EQ(choice(p, 64 << 20), algorithm::one_shot);
+  EXPECT_EQ(choice(decide(algorithm::line_packet), 8), algorithm::line_packet);
+  EXPECT_EQ(choice(decide(algorithm::line_packet), 8, xylAvg), algorithm::one_shot);
+  // The other kind has no memory here.
+  for (const std::uint64_t bytes : {8ull, 256ull << 10, 8ull << 20})
+    EXPECT_NE(choice(decide(algorithm::wide_packet), bytes), algorithm::wide_packet);
+  EXPECT_TRUE(has_note(description_of(decide(algorithm::wide_packet)), "XYLEM_ALGO=ll128 is not possible here"));
+  // Elsewhere nobody has found it faster, but who wants it has it.
+  is_staged = false;
+  for (std::uint64_t bytes = 1; bytes < 1ull << 32; bytes *= 2)
+    EXPECT_NE(choice(decide(), bytes), algorithm::line_packet) << bytes;
+  EXPECT_EQ(choice(decide(algorithm::line_packet), 8), algorithm::line_packet);
 }
 
 TEST_F(planning, thresholds_are_those_of_the_fastest_that_runs) {

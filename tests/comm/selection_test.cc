@@ -6,8 +6,9 @@
 namespace xyl {
 namespace {
 
-constexpr algorithm every_algorithm[] = {algorithm::packet, algorithm::one_shot,        algorithm::two_shot,
-                                         algorithm::ring,   algorithm::two_shot_packet, algorithm::wide_packet};
+constexpr algorithm every_algorithm[] = {algorithm::packet,     algorithm::one_shot,        algorithm::two_shot,
+                                         algorithm::ring,       algorithm::two_shot_packet, algorithm::wide_packet,
+                                         algorithm::line_packet};
 
 // What a chunk needs of the workspace, from the protocols' own addressing.
 std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes) {
@@ -23,6 +24,8 @@ std::uint64_t bytes_needed(algorithm how, const layout& map, std::uint64_t bytes
       return 2 * (((bytes + 7) / 8 + map.ranks - 1) / map.ranks) * sizeof(line) + map.header_bytes;
     case algorithm::wide_packet:
       return (units + wide_pack::units - 1) / wide_pack::units * sizeof(wide_pack);
+    case algorithm::line_packet:
+      return (units + line_sheet::units - 1) / line_sheet::units * line_sheet::bytes;
     case algorithm::ring:
       return (2 * map.ranks - 2) * share * 16;  // of all bulk regions of a slot
   }
@@ -36,11 +39,12 @@ TEST(selection, chunks_fit_the_workspace_for_any_number_of_ranks) {
       for (algorithm how : every_algorithm)
         for (unsigned element : {1u, 2u, 4u, 8u}) {
           const layout map = layout::make(ranks, 1, std::max<std::uint64_t>(budget / 16, 64 * ranks), budget, 0, 4,
-                                          0, std::max<std::uint64_t>(budget / 8, 256 * ranks));
+                                          0, std::max<std::uint64_t>(budget / 8, 2048 * ranks));
           const std::uint64_t elements = chunk_elements(how, map, ~0ull >> 1, element, true);
           ASSERT_GT(elements, 0u);
           const std::uint64_t room = uses_packets(how)        ? map.packet_stride
                                      : uses_wide_packets(how) ? map.wide_packs() * sizeof(wide_pack)
+                                     : uses_line_packets(how) ? map.line_sheets() * line_sheet::bytes
                                      : how == algorithm::ring ? map.bulk_stride * ranks
                                                               : map.bulk_stride;
           ASSERT_LE(bytes_needed(how, map, elements * element), room) << name_of(how) << " ranks " << ranks;
@@ -174,7 +178,7 @@ TEST(selection, registered_buffers_are_used_in_place_from_a_size_on_and_as_is_wi
   EXPECT_EQ(s.choose_pull(s.device, 64 << 20, true, false), pull_form::two_shot);
   EXPECT_EQ(s.choose_pull(s.device, 64 << 20, false, false), pull_form::gathered);
   EXPECT_EQ(selection::defaults(1, p, 16).choose_pull(s.device, 64 << 20, true, true), std::nullopt);
-  EXPECT_EQ(s.device.staged_pull_bytes, UINT64_MAX);
+  EXPECT_EQ(s.device.fetched_bytes, UINT64_MAX);
   p.forced_algorithm = algorithm::ring;
   s = selection::defaults(4, p, 16);
   EXPECT_EQ(s.choose_pull(s.device, 64 << 20, true, true), std::nullopt) << "XYLEM_ALGO says how";
@@ -192,7 +196,7 @@ TEST(selection, registered_buffers_are_used_in_place_from_a_size_on_and_as_is_wi
   EXPECT_EQ(s.choose_pull(s.device, UINT64_MAX - 1, true, true), std::nullopt);
   p = {};
   p.pull = pull_use::staged;
-  EXPECT_EQ(selection::defaults(4, p, 16).device.staged_pull_bytes, 0u);
+  EXPECT_EQ(selection::defaults(4, p, 16).device.fetched_bytes, 0u);
 }
 
 TEST(selection, fused_calls_with_registered_inputs_pull_between_two_sizes_and_as_is_wished) {
@@ -238,14 +242,11 @@ TEST(selection, chunks_that_pass_through_bulk_data_fit_there) {
     for (const std::uint64_t budget : {std::uint64_t{4096} * ranks, std::uint64_t{16} << 20}) {
       const layout map = layout::make(ranks, 1, 64 * ranks, budget);
       const std::uint64_t room = map.bulk_stride * ranks;
-      // A share of the result; all of it, and a share.
-      const std::uint64_t gathered = gathered_pull_bytes(map), staged = staged_pull_bytes(map, UINT64_MAX);
+      // A share of the result.
+      const std::uint64_t gathered = gathered_pull_bytes(map);
       EXPECT_LE(gathered / ranks, room);
-      EXPECT_LE(staged + staged / ranks, room);
-      for (const std::uint64_t bytes : {gathered, staged, staged_pull_bytes(map, 5000)}) {
-        EXPECT_GT(bytes, 0u);
-        EXPECT_EQ(bytes % (16 * ranks), 0u) << "shares are whole units";
-      }
+      EXPECT_GT(gathered, 0u);
+      EXPECT_EQ(gathered % (16 * ranks), 0u) << "shares are whole units";
     }
 }
 

@@ -10,8 +10,8 @@
 namespace xyl::test {
 namespace {
 
-constexpr sync_path every_path[] = {sync_path::packet, sync_path::wide_packet, sync_path::flag,
-                                    sync_path::device_flag, sync_path::fenced_flag};
+constexpr sync_path every_path[] = {sync_path::packet, sync_path::wide_packet, sync_path::line_packet,
+                                    sync_path::flag,   sync_path::device_flag, sync_path::fenced_flag};
 
 sync_facts facts_of(int ranks, int sm = 90, sync_link link = sync_link::one_gpu) {
   sync_facts f;
@@ -19,6 +19,7 @@ sync_facts facts_of(int ranks, int sm = 90, sync_link link = sync_link::one_gpu)
   f.least_sm = sm;
   f.link = link;
   f.can_overlap = sm >= 90;
+  f.has_line_kernels = true;
   f.allowed_overlap = link == sync_link::one_gpu ? launch_overlap::late : launch_overlap::early;
   return f;
 }
@@ -62,6 +63,7 @@ sync_trials good() {
   t.first = of_two(passed(2500), passed(2600));
   set(t, sync_path::packet, of_two(passed(1000), passed(1100)));
   set(t, sync_path::wide_packet, of_two(passed(900), passed(900)));
+  set(t, sync_path::line_packet, of_two(passed(950), passed(950)));
   set(t, sync_path::flag, of_two(passed(2500), passed(2600)));
   set(t, sync_path::device_flag, of_two(passed(2500), passed(2700)));
   set(t, sync_path::fenced_flag, of_two(passed(3000), passed(2900)));
@@ -78,7 +80,8 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 TEST(sync_paths, a_good_machine_uses_packets_plain_flags_and_overlap) {
   const sync_decision d = decide(facts_of(2), {}, good());
   ASSERT_TRUE(d.verdict.ok()) << d.verdict.text();
-  EXPECT_EQ(d.choice, (sync_choice{true, true, flag_order::release, launch_overlap::late, launch_overlap::late}));
+  EXPECT_EQ(d.choice,
+            (sync_choice{true, true, false, flag_order::release, launch_overlap::late, launch_overlap::late}));
   EXPECT_TRUE(d.dropped.empty());
   ASSERT_EQ(d.rows.size(), 2u * sync_paths);
   EXPECT_TRUE(row(d, "ll").is_chosen);
@@ -87,13 +90,18 @@ TEST(sync_paths, a_good_machine_uses_packets_plain_flags_and_overlap) {
   EXPECT_FALSE(row(d, "flag-gpu").is_chosen);
   EXPECT_DOUBLE_EQ(row(d, "ll").trip_us, 1.1) << "of the slowest rank";
   EXPECT_TRUE(row(d, "ll128").is_chosen);
+  EXPECT_FALSE(row(d, "ll16").is_chosen) << "with ll128 there is no need of it";
   sync_trials slow = good();
   set(slow, sync_path::wide_packet, of_two(passed(8500), passed(900)));
   EXPECT_FALSE(decide(facts_of(2), {}, slow).choice.wide_packets);
   EXPECT_TRUE(has(row(decide(facts_of(2), {}, slow), "ll128").chosen, "slower"));
   EXPECT_FALSE(decide(facts_of(2), {}, slow).dropped.empty());
+  EXPECT_EQ(decide(facts_of(2), {}, slow).choice.lines(), algorithm::line_packet);
+  set(slow, sync_path::line_packet, of_two(passed(950), passed(8600)));
+  EXPECT_EQ(decide(facts_of(2), {}, slow).choice.lines(), std::nullopt);
+  EXPECT_EQ(decide(facts_of(2), {}, slow).dropped.size(), 2u);
   const std::string table = text_of(d.rows);
-  for (const char* name : {"ll ", "ll128 ", "flag ", "flag-gpu ", "fence ", "fence+pdl "})
+  for (const char* name : {"ll ", "ll128 ", "ll16 ", "flag ", "flag-gpu ", "fence ", "fence+pdl "})
     EXPECT_TRUE(has(table, name)) << table;
 }
 
@@ -124,7 +132,17 @@ TEST(sync_paths, what_the_machine_does_not_allow_is_not_tried_whatever_it_would_
   };
   EXPECT_FALSE(allowed(sync_path::wide_packet, sync_link::other));
   EXPECT_TRUE(allowed(sync_path::wide_packet, sync_link::nvlink));
+  EXPECT_FALSE(allowed(sync_path::wide_packet, sync_link::host_memory));
   EXPECT_FALSE(allowed(sync_path::device_flag, sync_link::nvlink));
+  for (sync_link link : {sync_link::one_gpu, sync_link::nvlink, sync_link::host_memory})
+    EXPECT_TRUE(allowed(sync_path::line_packet, link));
+  EXPECT_FALSE(allowed(sync_path::line_packet, sync_link::other))
+      << "nothing is said of peers without native atomics";
+  const path_facts& lines = path_table()[static_cast<std::size_t>(sync_path::line_packet)];
+  EXPECT_TRUE(has(not_allowed(lines, facts_of(4)), "between 2 ranks"));
+  sync_facts old = facts_of(2);
+  old.has_line_kernels = false;
+  EXPECT_TRUE(has(not_allowed(lines, old), "CUDA 12.4"));
   for (sync_path p : {sync_path::packet, sync_path::flag, sync_path::fenced_flag})
     EXPECT_TRUE(allowed(p, sync_link::other));
 }
@@ -223,6 +241,7 @@ TEST(sync_paths, a_forced_path_is_used_or_refused_with_the_reason) {
       ASSERT_TRUE(d.verdict.ok()) << d.verdict.text();
       EXPECT_EQ(d.choice.packets, !is_flag(p));
       EXPECT_EQ(d.choice.wide_packets, p == sync_path::wide_packet);
+      EXPECT_EQ(d.choice.line_packets, p == sync_path::line_packet);
       if (is_flag(p)) {
         EXPECT_EQ(d.choice.flags, order_of(p));
       }
@@ -255,10 +274,10 @@ TEST(sync_paths, wishes_come_from_the_environment_and_nothing_else_is_believed) 
   p.forced_sync = sync_path::fenced_flag;
   p.forced_sync_overlaps = true;
   sync_wishes w = sync_wishes::of(p);
-  EXPECT_EQ(w.path, 4u);
+  EXPECT_EQ(w.path, 5u);
   EXPECT_EQ(w.overlapped, 1u);
   EXPECT_TRUE(w.plausible());
-  w.path = 5;
+  w.path = 6;
   EXPECT_FALSE(w.plausible());
 }
 
@@ -313,6 +332,7 @@ TEST(sync_paths, planted_paths_are_dropped_and_the_others_work) {
   faults.of[static_cast<int>(sync_path::flag)] = path_fault::never;
   faults.of[static_cast<int>(sync_path::device_flag)] = path_fault::corrupt;
   faults.of[static_cast<int>(sync_path::wide_packet)] = path_fault::never;
+  faults.of[static_cast<int>(sync_path::line_packet)] = path_fault::corrupt;
   trial_machine machine(2, 2, faults);
   sync_limits limits = generous();
   // What works has to end within these on machines that do other things too.
@@ -326,7 +346,7 @@ TEST(sync_paths, planted_paths_are_dropped_and_the_others_work) {
   std::string dropped;
   for (const std::string& line : d.dropped) dropped += line + "\n";
   for (const char* part :
-       {"flag: rank", "flag-gpu: rank", "ll128: rank", "had nothing of rank", "where it had put"})
+       {"flag: rank", "flag-gpu: rank", "ll128: rank", "ll16: rank", "had nothing of rank", "where it had put"})
     EXPECT_TRUE(has(dropped, part)) << dropped;
 }
 

@@ -9,6 +9,7 @@
 #include "exec/host_transfer.hpp"
 #include "proto/collective_machine.hpp"
 #include "proto/kind_codes.hpp"
+#include "proto/two_shot.hpp"
 
 namespace xyl::test {
 
@@ -44,6 +45,7 @@ class host_rank : private host_parts, public host_space {
         return host_packet(*this, c, how != protocol::packet, codes_of<Kind>().type, codes_of<Kind>().operation,
                            ranged.divisor);
       case protocol::one_shot:
+      case protocol::line_packet:
       case protocol::wide_packet:  // not between processors, see selection::choose
         return one_shot_allreduce(*this, c, ranged);
       case protocol::two_shot:

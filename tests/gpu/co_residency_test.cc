@@ -99,7 +99,7 @@ class rows_on_device {
     } while (w.first < all);
     return true;
   }
-  bool can(algorithm how) const { return !uses_wide_packets(how) || r_.has_wide_packets(); }
+  bool can(algorithm how) const { return r_.can(how, xylBfloat16, xylSum); }
   void bare(algorithm how, std::uint64_t elements) {
     r_.all_reduce(how, r_.most_blocks(), inputs_.own(), sums_, elements, sizeof(bfloat16), xylBfloat16, xylSum,
                   stream);
@@ -141,9 +141,9 @@ class rows_on_device {
 constexpr fused_form forms[] = {fused_form::packet,   fused_form::two_shot_packet,
                                 fused_form::one_shot, fused_form::two_shot_slices,
                                 fused_form::two_shot, fused_form::one_shot_pull};
-constexpr algorithm algorithms_of_all[] = {algorithm::packet,   algorithm::two_shot_packet,
-                                           algorithm::one_shot, algorithm::two_shot,
-                                           algorithm::ring,     algorithm::wide_packet};
+constexpr algorithm algorithms_of_all[] = {
+    algorithm::packet, algorithm::two_shot_packet, algorithm::one_shot,   algorithm::two_shot,
+    algorithm::ring,   algorithm::wide_packet,     algorithm::line_packet};
 constexpr std::uint64_t numbers_of_tokens[] = {1, 2, 3, 7, 16, 33, 64, 129, 300, 1024, most_tokens};
 
 void every_fused_form(rows_on_device& rows) {

@@ -83,8 +83,8 @@ int run(std::uint64_t largest, std::uint64_t smallest) {
   for (std::uint64_t bytes : sizes) {
     if (bytes < smallest || bytes > largest) continue;
     for (algorithm how : {algorithm::packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring,
-                          algorithm::two_shot_packet, algorithm::wide_packet}) {
-      if (uses_wide_packets(how) && !r.has_wide_packets()) continue;
+                          algorithm::two_shot_packet, algorithm::wide_packet, algorithm::line_packet}) {
+      if (!r.can(how, xylBfloat16, xylSum)) continue;
       if (needs_no_flag(how) && bytes > r.capacity(how)) continue;
       if (how == algorithm::ring && bytes < (256 << 10)) continue;
       std::vector<std::uint64_t> chunks{std::min(r.capacity(how), bytes)};

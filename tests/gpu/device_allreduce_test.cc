@@ -4,9 +4,7 @@
 // streams, and what happens when a rank is late, calls something else, aborts, or overlaps with itself. An MPI
 // program of two ranks or more; several may share a GPU. Exits with 1 if anything was wrong, 77 without a GPU.
 #include <chrono>
-#include <span>
 
-#include "proto/stand_in.hpp"
 #include "proto/turn.hpp"
 #include "tests/gpu/checked_call.hpp"
 #include "tests/gpu/graph.hpp"
@@ -16,11 +14,13 @@ namespace {
 
 cudaStream_t streams[2];
 
-constexpr algorithm all_algorithms[] = {algorithm::packet, algorithm::one_shot,        algorithm::two_shot,
-                                        algorithm::ring,   algorithm::two_shot_packet, algorithm::wide_packet};
-constexpr int most_algorithms = std::size(all_algorithms);
-// The last only where lines of 128 bytes are seen whole.
-int algorithms_here(const device_rank& r) { return r.has_wide_packets() ? most_algorithms : most_algorithms - 1; }
+// The last is what kind of lines there is, if any.
+std::vector<algorithm> algorithms_here(const device_rank& r) {
+  std::vector<algorithm> all = {algorithm::packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring,
+                                algorithm::two_shot_packet};
+  if (const std::optional<algorithm> lines = r.lines()) all.push_back(*lines);
+  return all;
+}
 constexpr xylRedOp_t all_operations[] = {xylSum, xylProd, xylMax, xylMin, xylAvg, xylBitAnd, xylBitOr, xylBitXor};
 
 template <class F>
@@ -48,8 +48,8 @@ void every_type_operation_algorithm(device_rank& r) {
   for_each_type([&]<class T>(xylDataType_t type) {
     for (xylRedOp_t op : all_operations) {
       if (op >= xylBitAnd && !element_traits<T>::is_integer) continue;
-      for (algorithm how : std::span(all_algorithms).first(algorithms_here(r))) {
-        if (uses_wide_packets(how) && !has_all_ways(type)) continue;
+      for (algorithm how : algorithms_here(r)) {
+        if (!r.can(how, type, op)) continue;
         for (std::uint64_t count : counts) {
           ++seed;
           const unsigned blocks = seed % 3 == 0   ? 1
@@ -64,10 +64,11 @@ void every_type_operation_algorithm(device_rank& r) {
 
 void chunks_of_long_messages(device_rank& r) {
   buffers memory(48 << 20);
-  for (algorithm how : std::span(all_algorithms).first(algorithms_here(r))) {
+  for (algorithm how : algorithms_here(r)) {
+    const xylRedOp_t op = r.can(how, xylFloat32, xylMax) ? xylMax : xylSum;
     const std::uint64_t count = r.capacity(how) / 2 * 2 + 12345;  // more than two chunks and a tail, in bf16
     memory.run<bfloat16>(r, how, r.most_blocks(), xylSum, xylBfloat16, count, 7, 0, false, streams[0]);
-    memory.run<float>(r, how, r.most_blocks(), xylMax, xylFloat32, count / 2, 8, 1, true, streams[0], 100'000);
+    memory.run<float>(r, how, r.most_blocks(), op, xylFloat32, count / 2, 8, 1, true, streams[0], 100'000);
   }
 }
 
@@ -76,11 +77,12 @@ void eager_calls_on_two_streams(device_rank& r) {
   float *in = reinterpret_cast<float*>(memory.in()), *out = reinterpret_cast<float*>(memory.out());
   const std::vector<float> one(1000, 1.f);
   must(cudaMemcpy(in, one.data(), 4000, cudaMemcpyHostToDevice), "copy");
+  const std::vector<algorithm> all = algorithms_here(r);
   // Each call adds up the last one's result, so any overlap or reordering shows.
   const int calls = 6;
   for (int i = 0; i < calls; ++i)
-    r.all_reduce(all_algorithms[i % algorithms_here(r)], 1 + i % 3, i == 0 ? in : out, out, 1000, 4, xylFloat32,
-                 xylSum, streams[i % 2]);
+    r.all_reduce(all[static_cast<std::size_t>(i) % all.size()], 1 + i % 3, i == 0 ? in : out, out, 1000, 4,
+                 xylFloat32, xylSum, streams[i % 2]);
   must(cudaDeviceSynchronize(), "synchronise");
   std::vector<float> got(1000);
   must(cudaMemcpy(got.data(), out, 4000, cudaMemcpyDeviceToHost), "copy");
@@ -97,6 +99,7 @@ void graphs_and_eager_calls_in_turns(device_rank& r) {
        "set the turn");
   MPI_Barrier(MPI_COMM_WORLD);
   const std::uint64_t small = 700, big = 70'001;
+  const std::vector<algorithm> all = algorithms_here(r);
   buffers memory(big * 4);
   float *in = reinterpret_cast<float*>(memory.in()), *out = reinterpret_cast<float*>(memory.out());
   cudaEvent_t fork, join;
@@ -104,14 +107,14 @@ void graphs_and_eager_calls_in_turns(device_rank& r) {
   must(cudaEventCreateWithFlags(&join, cudaEventDisableTiming), "event");
   const cudaGraphExec_t first = capture(streams[0], [&] {
     for (int i = 0; i < 5; ++i)
-      r.all_reduce(all_algorithms[(i + most_algorithms - 5) % algorithms_here(r)], 2, i ? out : in, out, small, 4,
-                   xylFloat32, xylSum, streams[0]);
+      r.all_reduce(all[(static_cast<std::size_t>(i) + 1) % all.size()], 2, i ? out : in, out, small, 4, xylFloat32,
+                   xylSum, streams[0]);
   });
   const cudaGraphExec_t second = capture(streams[0], [&] {
     must(cudaEventRecord(fork, streams[0]), "record");
     must(cudaStreamWaitEvent(streams[1], fork, 0), "wait");
     for (int i = 0; i < 4; ++i)
-      r.all_reduce(all_algorithms[algorithms_here(r) - 1 - i], r.most_blocks(), i ? out : in, out, big, 4,
+      r.all_reduce(all[all.size() - 1 - static_cast<std::size_t>(i)], r.most_blocks(), i ? out : in, out, big, 4,
                    xylFloat32, xylSum, streams[i % 2]);
     must(cudaEventRecord(join, streams[1]), "record");
     must(cudaStreamWaitEvent(streams[0], join, 0), "wait");
@@ -123,7 +126,8 @@ void graphs_and_eager_calls_in_turns(device_rank& r) {
     const int kind = round % 3;
     const int calls = kind == 0 ? 5 : kind == 1 ? 4 : 1;
     if (kind == 2)
-      r.all_reduce(all_algorithms[round % algorithms_here(r)], 3, in, out, big, 4, xylFloat32, xylSum, streams[0]);
+      r.all_reduce(all[static_cast<std::size_t>(round) % all.size()], 3, in, out, big, 4, xylFloat32, xylSum,
+                   streams[0]);
     else
       must(cudaGraphLaunch(kind == 0 ? first : second, streams[0]), "launch");
     must(cudaMemcpyAsync(got.data(), out, big * 4, cudaMemcpyDeviceToHost, streams[0]), "copy");
@@ -295,12 +299,11 @@ void run_all() {
     every_type_operation_algorithm(r);
   });
   if (ranks_ > 1) {
-    int here = most_algorithms;
+    std::vector<algorithm> usable;
     {
       device_rank r;
-      here = algorithms_here(r);
+      usable = algorithms_here(r);
     }
-    const auto usable = std::span(all_algorithms).first(here);
     for (algorithm how : usable)
       step("a mismatched count is refused by all",
            [&] { a_mismatched_count_is_refused_by_all(how, algorithm::two_shot); });

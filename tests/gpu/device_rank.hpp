@@ -12,9 +12,12 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "comm/transfer_shape.hpp"
 #include "exec/device_side.hpp"
+#include "proto/stand_in.hpp"
 #include "tests/gpu/mpi_program.hpp"
 
 namespace xyl::gpu_test {
@@ -66,6 +69,8 @@ class device_rank {
     if (p.forced_sync && is_flag(*p.forced_sync)) sync.flags = order_of(*p.forced_sync);
     side_->use(sync);
     has_wide_packets_ = !windows_of_hosts && p.forced_sync == sync_path::wide_packet;
+    has_line_packets_ =
+        ranks_ == 2 && side_->has_line_kernels() && (windows_of_hosts || p.forced_sync == sync_path::line_packet);
     int on_this_gpu = 0;
     int blocks = static_cast<int>(s.blocks);
     for (const device_handle& h : all) {
@@ -73,7 +78,7 @@ class device_rank {
       blocks = std::min(blocks, h.max_blocks);
     }
     MPI_Allreduce(MPI_IN_PLACE, &on_this_gpu, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    has_wide_packets_ = has_wide_packets_ || (!windows_of_hosts && on_this_gpu == ranks_);
+    has_wide_packets_ = has_wide_packets_ || (!windows_of_hosts && on_this_gpu == ranks_ && !has_line_packets_);
     for (const device_handle& h : all) blocks = std::min(blocks, h.max_blocks / (2 * on_this_gpu));
     most_blocks_ = static_cast<unsigned>(std::max(blocks, 1));
     MPI_Barrier(MPI_COMM_WORLD);
@@ -94,6 +99,20 @@ class device_rank {
   unsigned most_blocks() const { return most_blocks_; }
   // Whether lines of 128 bytes are seen whole: on one GPU; elsewhere XYLEM_SYNC=ll128 says so.
   bool has_wide_packets() const { return has_wide_packets_; }
+  // Whether there are lines of 16 bytes instead, for sums between two ranks: in host memory; elsewhere XYLEM_SYNC=ll16
+  // says so.
+  bool has_line_packets() const { return has_line_packets_; }
+  // What an allreduce of that kind can go by, in the end.
+  bool can(algorithm how, xylDataType_t type, xylRedOp_t op) const {
+    if (uses_wide_packets(how)) return has_wide_packets_ && has_all_ways(type);
+    if (uses_line_packets(how)) return has_line_packets_ && has_all_ways(type) && op == xylSum;
+    return true;
+  }
+  // Of both kinds of lines the one that there is.
+  std::optional<algorithm> lines() const {
+    if (has_wide_packets_) return algorithm::wide_packet;
+    return has_line_packets_ ? std::optional(algorithm::line_packet) : std::nullopt;
+  }
   device_side& side() { return *side_; }
   control_block& control() { return *control_; }
   const layout& map() const { return map_; }
@@ -118,6 +137,8 @@ class device_rank {
         return map_.packet_capacity() / 16 * 8 * n;
       case algorithm::wide_packet:
         return map_.wide_packs() * wide_pack::units * 16;
+      case algorithm::line_packet:
+        return map_.line_sheets() * line_sheet::units * 16;
       case algorithm::ring:
         return n < 2 ? map_.bulk_stride : n * map_.bulk_stride / (2 * n - 2) / 16 * 16 * n;
     }
@@ -138,7 +159,9 @@ class device_rank {
     const std::uint64_t most = std::max<std::uint64_t>(bytes / element_bytes / 16 * 16, 1);
     for (std::uint64_t done = 0; done < count; done += most) {
       const std::uint64_t part = std::min(most, count - done);
-      must(side_->all_reduce({how, blocks}, static_cast<const std::byte*>(send) + done * element_bytes,
+      device_launch shape{how, blocks};
+      if (how == algorithm::two_shot) shape.step_units = two_shot_step(part * element_bytes, map_, blocks);
+      must(side_->all_reduce(shape, static_cast<const std::byte*>(send) + done * element_bytes,
                              static_cast<std::byte*>(recv) + done * element_bytes, part, record, stream),
            "all_reduce");
     }
@@ -160,7 +183,7 @@ class device_rank {
   static constexpr std::size_t page_bytes = 4096;
   int rank_ = 0, ranks_ = 0;
   unsigned most_blocks_ = 1;
-  bool has_wide_packets_ = false;
+  bool has_wide_packets_ = false, has_line_packets_ = false;
   layout map_;
   control_block* control_ = nullptr;
   std::unique_ptr<device_side> side_;

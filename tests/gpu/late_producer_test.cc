@@ -61,9 +61,9 @@ float number_of(std::size_t seed, int rank, std::size_t i) {
 // The first result becomes the second's input.
 void all_reduces(device_rank& r, launch_overlap overlap) {
   for (const algorithm how : {algorithm::packet, algorithm::two_shot_packet, algorithm::one_shot,
-                              algorithm::two_shot, algorithm::ring, algorithm::wide_packet})
+                              algorithm::two_shot, algorithm::ring, algorithm::wide_packet, algorithm::line_packet})
     for (const std::size_t count : {700u, 7168u, 60'000u}) {
-      if (uses_wide_packets(how) && !r.has_wide_packets()) continue;
+      if (!r.can(how, xylFloat32, xylSum)) continue;
       const std::size_t bytes = count * 4;
       if (bytes > r.capacity(how)) continue;
       device_bytes good(bytes), input(bytes), middle(bytes), output(bytes);

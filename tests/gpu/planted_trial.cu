@@ -22,6 +22,10 @@ class planted_space : public cuda_trial_space {
   __device__ void put(line* l, std::uint64_t data, std::uint32_t n) {
     if (fault_ != planted::never) cuda_trial_space::put(l, data ^ lost(), n);
   }
+  __device__ void put_line(unit16* l, unit16 whole) {
+    whole.word[0] ^= static_cast<std::uint32_t>(lost());
+    if (fault_ != planted::never) cuda_trial_space::put_line(l, whole);
+  }
   template <class F>
   __device__ void put_wide(wide_line* l, F word, std::uint32_t n) {
     if (fault_ != planted::never)

@@ -122,7 +122,7 @@ std::string text_of(const json& sync) {
 
 struct scenario {
   const char* name;
-  planted faults[sync_paths];  // ll, ll128, flag, flag-gpu, fence
+  planted faults[sync_paths];  // ll, ll128, ll16, flag, flag-gpu, fence
   // What must come of it.
   bool has_device;
   bool has_packets;
@@ -181,6 +181,10 @@ void meet_in_host_memory() {
   expect(m.comm->device() >= 0, "XYLEM_P2P=0: no device: %s", m.notes.c_str());
   for (const char* path : {"flag-gpu", "ll128"})
     expect(row(m, path).value("allowed", "yes") != "yes", "XYLEM_P2P=0: %s is allowed", path);
+  const json& lines = row(m, "ll16");
+  if (lines.value("allowed", "") == "yes")
+    expect(lines.value("self_test", "") == "passed" && lines.value("chosen", false), "XYLEM_P2P=0: %s",
+           lines.dump().c_str());
   if (m.comm->device() >= 0) all_reduce(*m.comm, true, "XYLEM_P2P=0");
 }
 
@@ -196,29 +200,32 @@ void run() {
   const bool is_one_gpu = row(first, "flag-gpu").value("allowed", "") == "yes";
   const bool overlaps = row(first, "ll+pdl").value("allowed", "") == "yes";
   const bool has_lines = row(first, "ll128").value("allowed", "") == "yes";
+  const bool has_short_lines = row(first, "ll16").value("allowed", "") == "yes";
   first = {};
 
   const scenario all[] = {
       {"the planted kernel without a fault",
-       {no, no, no, no, no},
+       {no, no, no, no, no, no},
        true,
        true,
        "ll128",
        "some allreduces",
        has_lines},
-      {"ll128 never completes", {no, planted::never, no, no, no}, true, true, "ll128", "had nothing of rank"},
-      {"flag never completes", {no, no, planted::never, no, no}, true, true, "flag", "had nothing of rank"},
-      {"fence never completes", {no, no, no, no, planted::never}, true, true, "fence", "had nothing of rank"},
-      {"fence loses bits", {no, no, no, no, planted::corrupt}, true, true, "fence", "where it had put"},
-      {"flag is slow", {no, no, planted::slow, no, no}, true, true, "flag", "not so much faster"},
-      {"ll is slow", {planted::slow, no, no, no, no}, true, false, "ll", "slower than plain flags"},
+      {"ll128 never completes", {no, planted::never, no, no, no, no}, true, true, "ll128", "had nothing of rank"},
+      {"ll16 never completes", {no, no, planted::never, no, no, no}, true, true, "ll16", "had nothing of rank"},
+      {"ll16 loses bits", {no, no, planted::corrupt, no, no, no}, true, true, "ll16", "where it had put"},
+      {"flag never completes", {no, no, no, planted::never, no, no}, true, true, "flag", "had nothing of rank"},
+      {"fence never completes", {no, no, no, no, no, planted::never}, true, true, "fence", "had nothing of rank"},
+      {"fence loses bits", {no, no, no, no, no, planted::corrupt}, true, true, "fence", "where it had put"},
+      {"flag is slow", {no, no, no, planted::slow, no, no}, true, true, "flag", "not so much faster"},
+      {"ll is slow", {planted::slow, no, no, no, no, no}, true, false, "ll", "slower than plain flags"},
       {"no flag completes",
-       {no, no, planted::never, planted::never, planted::never},
+       {no, no, no, planted::never, planted::never, planted::never},
        false,
        true,
        "",
        "no way to post"},
-      {"ll loses bits", {planted::corrupt, no, no, no, no}, false, true, "", "every call begins with"},
+      {"ll loses bits", {planted::corrupt, no, no, no, no, no}, false, true, "", "every call begins with"},
   };
   for (const scenario& s : all) run_planted(s);
   meet_in_host_memory();
@@ -228,6 +235,7 @@ void run() {
       force(std::string(path) + (pdl ? "+pdl" : ""),
             (is_one_gpu || std::strcmp(path, "flag-gpu") != 0) && (overlaps || !pdl));
   force("ll128", has_lines);
+  force("ll16", has_short_lines);
   if (rank_ == 0) ::setenv("XYLEM_SYNC", "list", 1);
   made listed = make();
   ::unsetenv("XYLEM_SYNC");

@@ -11,7 +11,7 @@ namespace {
 
 constexpr protocol every_protocol[] = {protocol::packet,      protocol::one_shot,        protocol::two_shot,
                                        protocol::ring,        protocol::two_shot_packet, protocol::grouped_two_shot,
-                                       protocol::wide_packet, protocol::barrier};
+                                       protocol::wide_packet, protocol::line_packet,     protocol::barrier};
 
 call_plan call_of(protocol how, unsigned blocks) {
   call_plan call;

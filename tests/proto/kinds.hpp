@@ -16,10 +16,20 @@
 
 namespace xyl::test {
 
-enum class protocol { packet, one_shot, two_shot, ring, two_shot_packet, grouped_two_shot, wide_packet, barrier };
+enum class protocol {
+  packet,
+  one_shot,
+  two_shot,
+  ring,
+  two_shot_packet,
+  grouped_two_shot,
+  wide_packet,
+  line_packet,
+  barrier
+};
 inline constexpr protocol all_reduces[] = {
-    protocol::packet,          protocol::one_shot,         protocol::two_shot,   protocol::ring,
-    protocol::two_shot_packet, protocol::grouped_two_shot, protocol::wide_packet};
+    protocol::packet,          protocol::one_shot,         protocol::two_shot,    protocol::ring,
+    protocol::two_shot_packet, protocol::grouped_two_shot, protocol::wide_packet, protocol::line_packet};
 
 inline const char* name_of(protocol p) {
   switch (p) {
@@ -37,6 +47,8 @@ inline const char* name_of(protocol p) {
       return "grouped_two_shot";
     case protocol::wide_packet:
       return "wide_packet";
+    case protocol::line_packet:
+      return "line_packet";
     case protocol::barrier:
       return "barrier";
   }
@@ -159,6 +171,9 @@ inline std::uint64_t largest_count(protocol how, const layout& map, std::uint64_
       break;
     case protocol::wide_packet:
       bytes = map.wide_packs() * wide_pack::units * 16;
+      break;
+    case protocol::line_packet:
+      bytes = map.line_sheets() * line_sheet::units * 16;
       break;
     case protocol::barrier:
       break;

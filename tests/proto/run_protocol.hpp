@@ -8,7 +8,9 @@
 #include "proto/grouped_packet.hpp"
 #include "proto/kind_codes.hpp"
 #include "proto/kinds.hpp"
+#include "proto/line_packet.hpp"
 #include "proto/stand_in.hpp"
+#include "proto/two_shot.hpp"
 #include "proto/two_shot_packet.hpp"
 #include "proto/wide_packet.hpp"
 
@@ -31,6 +33,8 @@ bool run_protocol_with(Space& s, const Call& c, const R& red, protocol how) {
       return grouped_two_shot_allreduce(s, c, red);
     case protocol::wide_packet:
       return wide_packet_allreduce(s, c, red);
+    case protocol::line_packet:
+      return line_packet_allreduce(s, c, red);
     case protocol::barrier:
       return barrier(s, c);
   }

@@ -147,6 +147,14 @@ TEST(schedule, three_ranks) {
 }
 
 // Four floats are a unit. The last step is short in the first call, and there is one in the last.
+TEST(schedule, two_shots_in_steps) {
+  constexpr auto two_shot = protocol::two_shot, packet = protocol::packet;
+  expect_clean(2, 1, {{two_shot, 25, -1, 1}});  // four steps, so that a place is used again
+  expect_clean(2, 1, {{two_shot, 8, -1, 1}, {packet, 2}, {two_shot, 12, -1, 1}});
+  expect_clean(2, 2, {{two_shot, 9, -1, 1}});
+  expect_clean(2, 1, {{two_shot, 24, 1, 1}, {two_shot, 3}});
+}
+
 TEST(schedule, one_shots_in_steps) {
   using enum protocol;
   expect_clean(2, 1, {{one_shot, 17, -1, 2}, {one_shot, 8, -1, 1}, {one_shot, 4, -1, 2}});
@@ -155,6 +163,17 @@ TEST(schedule, one_shots_in_steps) {
   expect_clean(3, 1, {{one_shot, 8, -1, 1}});
   expect_clean(2, 1, {{one_shot, 12, 1, 1}, {one_shot, 3}});
   expect_clean(2, 1, {{one_shot, 12, -1, 1}, {one_shot, 12, 0, 1}});
+}
+
+// Three units of four floats are a bundle. Several in turn, of which the last is short, and a lane without any.
+TEST(schedule, bundles_in_turn) {
+  using enum protocol;
+  expect_clean(2, 1, {{line_packet, 30}, {line_packet, 13}, {line_packet, 40}});
+  expect_clean(2, 1, {{line_packet, 30}, {packet, 2}, {line_packet, 25}});
+  expect_clean(2, 2, {{line_packet, 30}});
+  expect_clean(3, 1, {{line_packet, 14}});
+  expect_clean(2, 1, {{line_packet, 30, 1}, {one_shot, 3}});
+  expect_clean(2, 1, {{line_packet, 30}, {line_packet, 30, 0}});
 }
 
 // A rank may be one call ahead and find there that the calls differ, while others are still in the good call.
@@ -193,12 +212,19 @@ class torn_space : public schedule_space {
         put_data(*pack, l, units);
       }
   }
+  void put_line(unit16* to, const unit16& whole) {
+    explorer().visible("put the epoch of a line", -1);
+    explorer().store(to->word[3], whole.word[3]);
+    explorer().visible("put the data of a line", -1);
+    for (int k = 0; k < 3; ++k) explorer().store(to->word[k], whole.word[k]);
+  }
 };
 
-TEST(schedule, finds_the_wrong_result_of_a_line_whose_number_is_seen_before_its_data) {
+void expect_torn_lines(protocol how) {
   world w(2, 1);
-  constexpr unsigned count = 40;  // in both lines
-  float inputs[2][count], outputs[2][count];
+  constexpr unsigned most = 40;
+  const unsigned count = how == protocol::wide_packet ? most : 12;  // in all lines
+  float inputs[2][most], outputs[2][most];
   const auto body = [&](schedule_space& of_rank, int r) {
     torn_space s(of_rank);
     call<machine_capacity> c;
@@ -208,19 +234,22 @@ TEST(schedule, finds_the_wrong_result_of_a_line_whose_number_is_seen_before_its_
     c.output = reinterpret_cast<std::byte*>(outputs[r]);
     c.count = count;
     c.fingerprint = 7;
-    static_cast<void>(run_protocol<sum_of_floats, 0>(s, c, protocol::wide_packet));
+    static_cast<void>(run_protocol<sum_of_floats, 0>(s, c, how));
   };
   const auto verdict = [&]() -> std::string {
     for (int r = 0; r < 2; ++r)
       for (unsigned k = 0; k < count; ++k)
-        if (outputs[r][k] != expected_element<sum_of_floats>(protocol::wide_packet, 0, 2, k, count))
-          return "wrong result";
+        if (outputs[r][k] != expected_element<sum_of_floats>(how, 0, 2, k, count)) return "wrong result";
     return "";
   };
   const auto result = w.explore(true, body, verdict, true);
   EXPECT_GT(result.wrong, 0u);
   EXPECT_GT(result.schedules, result.wrong);
   EXPECT_EQ(result.deadlocks, 0u);
+}
+
+TEST(schedule, finds_the_wrong_result_of_a_line_whose_number_is_seen_before_its_data) {
+  for (const protocol how : {protocol::wide_packet, protocol::line_packet}) expect_torn_lines(how);
 }
 
 TEST(schedule, finds_the_wrong_result_of_a_slot_used_too_early) {

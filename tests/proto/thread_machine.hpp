@@ -207,9 +207,12 @@ class thread_machine {
     c.fingerprint = fingerprint(c.record);
     c.rank = r;
     c.ranks = plan_.ranks;
-    // One-shots at once, and in steps of some sizes, whose numbers have room beside the first 2^48 epochs.
+    // At once, and in steps of some sizes, whose numbers have room beside the first 2^48 epochs.
     constexpr std::uint32_t steps[] = {0, 1, 3, 8};
     if (plan_.last_epoch < 1ull << 47) c.step_units = steps[(plan_.seed + i) % 4];
+    c.pulls = (plan_.seed + i) / 4 % 2;
+    const std::uint64_t places = std::uint64_t{2} * layout::step_places * std::max(plan.blocks, plan.odd_blocks);
+    if (how == protocol::two_shot && places * c.step_units * 16 > map_.bulk_stride) c.step_units = 1;
     if (!plan_.ring.empty()) c.ring = seat_in(plan_.ring, r);
     for (int p = 0; p < plan_.ranks; ++p) c.workspace[p] = rank(r).workspaces[static_cast<unsigned>(p)];
     Space s(rank(r), block, blocks, lane,

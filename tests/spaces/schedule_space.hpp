@@ -153,6 +153,28 @@ class schedule_space {
     return true;
   }
 
+  static constexpr unsigned sheet_lanes = 1;
+  void put_line(unit16* to, const unit16& whole) {
+    explorer_.visible("put a line", owner_of(to));
+    for (int k = 0; k < 4; ++k) explorer_.store(to->word[k], whole.word[k]);
+  }
+  template <int N>
+  bool get_lines(const unit16* const (&lines)[N], std::uint32_t e, unit16 (&got)[N], waiting w) {
+    const auto ready = [&] {
+      for (const unit16* const l : lines)
+        if (l && l->word[3] != e) return false;
+      return true;
+    };
+    explorer_.visible("get lines", w.peer, [&] { return ready() || is_poisoned(); });
+    if (!ready()) return give_up(w);
+    for (int i = 0; i < N; ++i)
+      if (lines[i]) {
+        for (const std::uint32_t word : lines[i]->word) explorer_.observed(word);
+        got[i] = *lines[i];
+      }
+    return true;
+  }
+
   // Here everything is in order, and a launch has one block.
   void announce(line* to, std::uint64_t data, std::uint32_t e) { put(to, data, e); }
   template <int N>

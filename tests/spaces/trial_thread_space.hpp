@@ -98,7 +98,24 @@ class trial_thread_space {
     return word[0] >> 32 == n && word[1] >> 32 == n;
   }
 
-  // A processor does not store 128 bytes at once: the last word releases the others.
+  // Neither a line of 16 bytes, to the language, nor, to any processor, one of 128 is stored at once: the last word
+  // releases the others.
+  void put_line(unit16* l, const unit16& whole) {
+    if (fault_ == path_fault::never) return;
+    before_first_of_round(l);
+    for (int k = 0; k < 3; ++k)
+      of(l->word[k]).store(whole.word[k] ^ (fault_ == path_fault::corrupt && k == 2), std::memory_order_relaxed);
+    of(l->word[3]).store(whole.word[3], std::memory_order_release);
+  }
+  unit16 get_line(const unit16* l) const {
+    yield();
+    auto* const words = const_cast<unit16*>(l)->word;
+    unit16 whole;
+    whole.word[3] = of(words[3]).load(std::memory_order_acquire);
+    for (int k = 0; k < 3; ++k) whole.word[k] = of(words[k]).load(std::memory_order_relaxed);
+    return whole;
+  }
+
   unsigned wide_lanes() const { return 1; }
   template <class F>
   void put_wide(wide_line* l, F word, std::uint32_t n) {

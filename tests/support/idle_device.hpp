@@ -35,12 +35,17 @@ class idle_device : public device_side {
   void use(const sync_choice& choice) override { choice_ = choice; }
   const sync_choice& in_use() const override { return choice_; }
   bool can_overlap() const override { return false; }
+  bool has_line_kernels() const override { return true; }
   const layout& map() const override { return map_; }
   memory_kind classify(const void*) const override { return memory_kind::device; }
   result all_reduce(device_launch how, const void*, void*, std::uint64_t count, const call_record& record,
                     xylStream_t) override {
-    XYL_TRY(check_way(!uses_wide_packets(how.how), record));
-    return check_room(map_, how.how, facts_of(record.type)->bytes, count);
+    if (uses_line_packets(how.how) && (map_.ranks != 2 || record.operation != xylSum))
+      return error(xylInternalError, "no kernel for operation %d of %u ranks", record.operation, map_.ranks);
+    XYL_TRY(check_way(!uses_wide_packets(how.how) && !uses_line_packets(how.how), record));
+    const unsigned bytes = facts_of(record.type)->bytes;
+    return how.step_units == 0 ? check_room(map_, how.how, bytes, count)
+                               : check_steps(map_, how.how, bytes, count, how.step_units, how.blocks);
   }
   result all_reduce_by_copies(const void*, void*, std::uint64_t, const call_record&, xylStream_t) override {
     return {};
@@ -56,7 +61,6 @@ class idle_device : public device_side {
     return check_room(map_, how.form, how.what.bytes);
   }
   result pull_reduce(pull_form form, unsigned, const pull_call<device_capacity>& what, xylStream_t) override {
-    XYL_TRY(check_way(form != pull_form::staged, what.record));
     return check_room(map_, form, facts_of(what.record.type)->bytes, what.count);
   }
   result pull_move(window_use, unsigned, const movement&, const pull_call<device_capacity>&, xylStream_t) override {

@@ -18,13 +18,14 @@ enum class ordering_fault {
   no_sync_after_await,  // lanes read what another lane has awaited, without meeting it
   no_departure,         // headers are not waited for: nobody knows that the peers have left earlier calls
   early_reuse,          // one slot instead of two
+  early_step,           // one place for steps instead of two
   no_credit,            // a pair's ring is written on without waiting for the receiver
   not_taken,            // a rank returns while peers may still read its buffer
-  line_in_pieces,       // a line of 128 bytes whose number is seen before its data
+  line_in_pieces,       // a line whose number is seen before its data
 };
 inline constexpr std::string_view fault_names[] = {
-    "none",         "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await",
-    "no_departure", "early_reuse",  "no_credit",     "not_taken",           "line_in_pieces"};
+    "none",        "relaxed_post", "relaxed_await", "no_sync_before_post", "no_sync_after_await", "no_departure",
+    "early_reuse", "early_step",   "no_credit",     "not_taken",           "line_in_pieces"};
 
 template <ordering_fault Fault>
 class faulty_space : public thread_space {
@@ -67,6 +68,15 @@ class faulty_space : public thread_space {
       thread_space::put_packs(to, units, e);
     }
   }
+  void put_line(unit16* to, const unit16& whole) {
+    if constexpr (Fault == ordering_fault::line_in_pieces) {
+      of(to->word[3]).store(whole.word[3], std::memory_order_release);
+      jitter();
+      copy_words(to->word, whole.word);
+    } else {
+      thread_space::put_line(to, whole);
+    }
+  }
   void announce(line* l, std::uint64_t data, std::uint32_t e) {
     thread_space::put(
         l, data, e, Fault == ordering_fault::relaxed_post ? std::memory_order_relaxed : std::memory_order_release);
@@ -84,6 +94,10 @@ struct one_slot_layout : layout {
   static constexpr unsigned slot(epoch_t) { return 0; }
 };
 
+struct one_place_layout : layout {
+  static constexpr unsigned step_places = 1;
+};
+
 // A fingerprint that equals everything: for headers that were not waited for.
 struct unchecked_fingerprint {
   std::uint64_t value;
@@ -98,6 +112,11 @@ struct faulty_call : call<machine_capacity> {};
 template <>
 struct faulty_call<ordering_fault::early_reuse> : call<machine_capacity> {
   one_slot_layout map;
+};
+
+template <>
+struct faulty_call<ordering_fault::early_step> : call<machine_capacity> {
+  one_place_layout map;
 };
 
 template <>

@@ -190,9 +190,8 @@ int run(copied_calls, std::uint64_t seed) {
 
 constexpr form mutated_forms[] = {form::direct, form::pull,       form::spread, form::single_copy, form::two_phase,
                                   form::shift,  form::long_shift, form::swap,   form::one_way};
-constexpr pull_way mutated_pulls[] = {pull_way::one_shot, pull_way::two_shot,   pull_way::gathered,
-                                      pull_way::staged,   pull_way::all_gather, pull_way::all_gather_pushed,
-                                      pull_way::broadcast};
+constexpr pull_way mutated_pulls[] = {pull_way::one_shot,   pull_way::two_shot,          pull_way::gathered,
+                                      pull_way::all_gather, pull_way::all_gather_pushed, pull_way::broadcast};
 
 // What can go wrong in a protocol. Slots and departures are those of calls, credits those of pairs.
 bool applies(std::string_view fault, std::string_view how) {
@@ -200,12 +199,13 @@ bool applies(std::string_view fault, std::string_view how) {
     return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await" || fault == "no_sync_before_post";
   // The lanes of a block meet at each row's end, whether or not they make a norm.
   if (how == mutated_fused[1].name)
-    return fault != "early_reuse" && fault != "no_credit" && fault != "line_in_pieces" &&
+    return fault != "early_step" && fault != "early_reuse" && fault != "no_credit" && fault != "line_in_pieces" &&
            fault != "no_sync_before_post";
   if (how == mutated_fused[2].name)
     return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await" ||
            fault == "no_sync_before_post" || fault == "no_sync_after_await";
-  const bool has_lines = how == name_of(protocol::wide_packet);
+  if (fault == "early_step") return how == name_of(protocol::two_shot);
+  const bool has_lines = how == name_of(protocol::wide_packet) || how == name_of(protocol::line_packet);
   if (fault == "line_in_pieces") return has_lines;
   const auto is_pull = [&] {
     for (const pull_way p : mutated_pulls)
@@ -214,13 +214,12 @@ bool applies(std::string_view fault, std::string_view how) {
   };
   if (is_pull()) {
     // In the gathered form flags of every block say what the others are told at the end.
-    const bool is_staged = how == pull_names[static_cast<int>(pull_way::staged)];
-    const bool departs = how != pull_names[static_cast<int>(pull_way::gathered)] && !is_staged;
+    const bool departs = how != pull_names[static_cast<int>(pull_way::gathered)];
     if (fault == "not_taken") return departs;
-    // The flags of a staged call, which all calls here are, say what headers would; so do those of a root.
+    // The flags of a root say what headers would.
     const bool has_root = how == pull_names[static_cast<int>(pull_way::broadcast)];
-    if ((is_staged || has_root) && fault == "no_departure") return false;
-    return fault != "no_credit" && (is_staged || fault != "early_reuse");
+    if (has_root && fault == "no_departure") return false;
+    return fault != "no_credit" && fault != "early_reuse";
   }
   if (has_lines) return fault == "none" || fault == "no_departure" || fault == "early_reuse";
   if (how == copied_name) return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await";
@@ -247,8 +246,10 @@ int run_fault(std::string_view fault, How how, std::uint64_t seed) {
   if (fault == "no_sync_after_await") return run<no_sync_after_await>(how, seed);
   if (fault == "no_departure") return run<no_departure>(how, seed);
   if (fault == "early_reuse") return run<early_reuse>(how, seed);
-  if constexpr (std::is_same_v<How, protocol>)
+  if constexpr (std::is_same_v<How, protocol>) {
     if (fault == "line_in_pieces") return run<line_in_pieces>(how, seed);
+    if (fault == "early_step") return run<early_step>(how, seed);
+  }
   if constexpr (std::is_same_v<How, pull_way> || std::is_same_v<How, fused_form>) {
     if (fault == "not_taken") return run<not_taken>(how, seed);
   }
@@ -294,7 +295,7 @@ int run_named(std::string_view fault, std::string_view how_name, std::uint64_t s
 // FAULT PROTOCOL, a pair on each line.
 void list() {
   for (const std::string_view fault : fault_names) {
-    for (const std::string_view how : {"one_shot", "two_shot", "ring", "wide_packet"})
+    for (const std::string_view how : {"one_shot", "two_shot", "ring", "wide_packet", "line_packet"})
       if (applies(fault, how)) std::printf("%s %s\n", fault.data(), how.data());
     for (const form f : mutated_forms)
       if (const std::string_view how = form_names[static_cast<int>(f)]; applies(fault, how))
