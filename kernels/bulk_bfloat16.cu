@@ -5,6 +5,6 @@
 namespace xyl {
 
 template flagged_families flagged_kernels<bfloat16>();
-template pull_families pull_kernels<bfloat16>();
+template kernel_family pull_kernels<bfloat16>();
 
 }  // namespace xyl

@@ -5,6 +5,6 @@
 namespace xyl {
 
 template flagged_families flagged_kernels<float16>();
-template pull_families pull_kernels<float16>();
+template kernel_family pull_kernels<float16>();
 
 }  // namespace xyl

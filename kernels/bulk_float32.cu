@@ -5,6 +5,6 @@
 namespace xyl {
 
 template flagged_families flagged_kernels<float>();
-template pull_families pull_kernels<float>();
+template kernel_family pull_kernels<float>();
 
 }  // namespace xyl

@@ -6,7 +6,7 @@ namespace xyl {
 
 template flagged_families flagged_kernels<float8>();
 template flagged_families flagged_kernels<packed>();
-template pull_families pull_kernels<float8>();
-template pull_families pull_kernels<packed>();
+template kernel_family pull_kernels<float8>();
+template kernel_family pull_kernels<packed>();
 
 }  // namespace xyl

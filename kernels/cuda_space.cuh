@@ -186,6 +186,8 @@ class cuda_space {
   // An ordinary load: the first-level cache may keep it, and forgets it at the next acquire.
   __device__ __forceinline__ unit16 load_peer16(const unit16* from) const { return machine::load_unit(from); }
   __device__ __forceinline__ void store16(unit16* to, unit16 data) { machine::store_unit(to, data); }
+  __device__ __forceinline__ unit16 load_once16(const unit16* from) const { return machine::load_unit_once(from); }
+  __device__ __forceinline__ void store_once16(unit16* to, unit16 data) { machine::store_unit_once(to, data); }
   // A load has ended when its value is used: what is posted behind this is posted after it.
   __device__ __forceinline__ void has_loaded(const unit16& data) const { machine::use_unit(data); }
 

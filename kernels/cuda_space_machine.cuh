@@ -109,6 +109,16 @@ __device__ __forceinline__ void store_unit(unit16* to, unit16 u) {
   __builtin_assume(__isGlobal(to));
   *reinterpret_cast<uint4*>(to) = make_uint4(u.word[0], u.word[1], u.word[2], u.word[3]);
 }
+// The same, of what the second-level cache may forget first.
+__device__ __forceinline__ unit16 load_unit_once(const unit16* from) {
+  __builtin_assume(__isGlobal(from));
+  const uint4 v = __ldcs(reinterpret_cast<const uint4*>(from));
+  return {{v.x, v.y, v.z, v.w}};
+}
+__device__ __forceinline__ void store_unit_once(unit16* to, unit16 u) {
+  __builtin_assume(__isGlobal(to));
+  __stcs(reinterpret_cast<uint4*>(to), make_uint4(u.word[0], u.word[1], u.word[2], u.word[3]));
+}
 // Waits for the load that the unit came from.
 __device__ __forceinline__ void use_unit(const unit16& u) {
   asm volatile("" ::"r"(u.word[0]), "r"(u.word[1]), "r"(u.word[2]), "r"(u.word[3]) : "memory");

@@ -23,80 +23,49 @@ constexpr unsigned pull_lanes(int ranks) {
   return is_small ? 320 : ranks < 4 ? 384 : ranks == 4 ? 448 : 512;
 }
 
-// What is added to a sum: nothing where inputs go through workspaces, as nobody asks for it.
-template <bool Takes>
-struct pull_addend {
-  const std::byte* const& addend;
-};
-template <>
-struct pull_addend<false> {
-  explicit __device__ __forceinline__ pull_addend(const std::byte* const&) {}
-  static constexpr const std::byte* addend = nullptr;
-};
-
 // A kernel's arguments as the protocols' call.
-template <int Capacity, bool Adds>
-struct pull_view : call_view<call<Capacity>>, pull_addend<Adds> {
+template <int Capacity>
+struct pull_view : call_view<call<Capacity>> {
+  const std::byte* const& addend;
   const std::byte* const (&input_of)[Capacity];
   std::byte* const (&output_of)[Capacity];
   bool inputs_aligned, outputs_aligned;
 
   __device__ __forceinline__ pull_view(const pull_arguments<Capacity>& given)
       : call_view<call<Capacity>>(given.what, given.what.input, given.what.output),
-        pull_addend<Adds>{given.what.addend},
+        addend(given.what.addend),
         input_of(given.input_of),
         output_of(given.output_of),
         inputs_aligned(given.inputs_aligned),
         outputs_aligned(given.outputs_aligned) {}
 };
 
-template <bool Adds, int Capacity>
-__device__ __forceinline__ pull_view<Capacity, Adds> view_of(const pull_arguments<Capacity>& given) {
-  return pull_view<Capacity, Adds>(given);
-}
-
-// Where nothing is registered, inputs go through workspaces.
-template <class T, int Ranks, bool Staged>
+template <class T, int Ranks>
 __global__ void __launch_bounds__(pull_lanes<T>(Ranks), 2)
     pull_reduce_kernel(const __grid_constant__ pull_arguments<argument_capacity(Ranks)> given) {
   cuda_space space(given);
-  const auto what = view_of<!Staged>(given);
-  const auto run = [&](const auto& red) {
-    if constexpr (Staged)
-      staged_pull(space, what, red);
-    else
-      pull_reduce(space, what, red, given.form);
-  };
+  const pull_view what(given);
   if constexpr (Ranks == 0) {
-    run(any_reduction<T>(given.what.record, given.what.ranks));
+    pull_reduce(space, what, any_reduction<T>(given.what.record, given.what.ranks), given.form);
   } else {
-    run(sum_of<T, Ranks>{});
+    pull_reduce(space, what, sum_of<T, Ranks>{}, given.form);
   }
 }
 
-template <class T, int Ranks, bool Staged>
+template <class T, int Ranks>
 kernel pull_handle() {
-  kernel k{reinterpret_cast<const void*>(pull_reduce_kernel<T, Ranks, Staged>), pull_lanes<T>(Ranks),
+  kernel k{reinterpret_cast<const void*>(pull_reduce_kernel<T, Ranks>), pull_lanes<T>(Ranks),
            argument_capacity(Ranks)};
   k.counts_bytes = std::is_same_v<T, packed>;
   return k;
 }
 
-template <class T, bool Staged>
-kernel_family pull_family() {
-  kernel_family family;
-  family.any = pull_handle<T, 0, Staged>();
-  // Copies are pulled only if somebody says so.
-  if constexpr (has_fixed_ranks<T> && !Staged)
-    family.fixed = {pull_handle<T, 2, Staged>(), pull_handle<T, 4, Staged>(), pull_handle<T, 8, Staged>()};
-  return family;
-}
-
 template <class T>
-pull_families pull_kernels() {
-  pull_families of_type{pull_family<T, false>(), {}};
-  if constexpr (has_own_kernels<T>) of_type.staged = pull_family<T, true>();
-  return of_type;
+kernel_family pull_kernels() {
+  kernel_family family;
+  family.any = pull_handle<T, 0>();
+  if constexpr (has_fixed_ranks<T>) family.fixed = {pull_handle<T, 2>(), pull_handle<T, 4>(), pull_handle<T, 8>()};
+  return family;
 }
 
 }  // namespace xyl

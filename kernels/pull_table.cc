@@ -10,9 +10,9 @@
 namespace xyl {
 namespace {
 
-const std::array<pull_families, element_types::size>& reductions() {
+const std::array<kernel_family, element_types::size>& reductions() {
   static const auto all = [] {
-    std::array<pull_families, element_types::size> made;
+    std::array<kernel_family, element_types::size> made;
     element_types::for_each([&](auto entry, int at) {
       made[static_cast<std::size_t>(at)] = pull_kernels<stand_in_of<typename decltype(entry)::type>>();
     });
@@ -23,19 +23,16 @@ const std::array<pull_families, element_types::size>& reductions() {
 
 }  // namespace
 
-kernel choose_pull_kernel(pull_form form, xylDataType_t type, xylRedOp_t operation, int ranks) {
+kernel choose_pull_kernel(xylDataType_t type, xylRedOp_t operation, int ranks) {
   const int index = element_types::index_of(type);
   if (index < 0) return {};
-  const pull_families& of_type = reductions()[static_cast<std::size_t>(index)];
-  const kernel_family& family = form == pull_form::staged ? of_type.staged : of_type.registered;
-  return choose_of(family, operation, ranks);
+  return choose_of(reductions()[static_cast<std::size_t>(index)], operation, ranks);
 }
 
 std::span<const kernel> all_pull_kernels() {
   static const std::vector<kernel> all = [] {
     std::vector<kernel> list{pull_movement_kernel()};
-    for (const pull_families& of_type : reductions())
-      for (const kernel_family& family : {of_type.registered, of_type.staged}) list_family(family, list);
+    for (const kernel_family& family : reductions()) list_family(family, list);
     return list;
   }();
   return all;

@@ -8,15 +8,12 @@
 
 namespace xyl {
 
-struct pull_families {
-  kernel_family registered, staged;
-};
 template <class T>
-pull_families pull_kernels();   // kernels/bulk_*.cu
+kernel_family pull_kernels();   // kernels/bulk_*.cu
 kernel pull_movement_kernel();  // kernels/movement.cu
 
-// function is null for a type that does not exist, or that has no such form. operation: what is combined with.
-kernel choose_pull_kernel(pull_form form, xylDataType_t type, xylRedOp_t operation, int ranks);
+// function is null for a type that does not exist. operation: what is combined with.
+kernel choose_pull_kernel(xylDataType_t type, xylRedOp_t operation, int ranks);
 
 // Every kernel of this table once.
 std::span<const kernel> all_pull_kernels();

@@ -209,8 +209,8 @@ constexpr parameter_info table[] = {
     {"XYLEM_PULL", "choice", "auto", "", "auto, never, oneshot, twoshot or staged",
      "Whether registered buffers are read and written in place, and how an allreduce does it; auto: from a size on "
      "where that is faster, unless XYLEM_ALGO says how; oneshot: every rank reads all inputs (where they are not "
-     "the outputs); twoshot: every rank reduces a share; staged: as auto, and an allreduce of other device memory "
-     "(of float16, bfloat16 or float32) in two shots reads copies of the inputs.",
+     "the outputs); twoshot: every rank reduces a share; staged: as auto, and in an allreduce of other device memory "
+     "in two shots ranks fetch their shares from copies of the inputs.",
      [](std::string_view text, parameters& out) {
        return store_choice(text, std::array{"auto", "never", "oneshot", "twoshot", "staged"},
                            [&](int at) { out.pull = static_cast<pull_use>(at); });

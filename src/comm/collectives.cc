@@ -123,7 +123,7 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
   algorithm how = selection_.choose(selection_.host, bytes, r.what == collective::all_reduce);
   if (r.what == collective::all_reduce && how == algorithm::one_shot && !op.scale && bytes > 0 &&
       bytes <= layout::inline_bytes()) {
-    inline_ = {host_inline_function(t, o), c.record, fingerprint_, element_bytes, op.divisor};
+    inline_ = {ranged, c.record, fingerprint_};
     return all_reduce_inline(r);
   }
   // A tiny contribution travels beside its header; packets are for everybody's result, rings too.
@@ -153,7 +153,7 @@ result communicator::reduce_host(const request& r, const chosen_operation& op) {
       switch (how) {
         case algorithm::packet:
         case algorithm::two_shot_packet:
-          good = host_packet_function(how == algorithm::two_shot_packet, t, o)(*space_, c, op.divisor);
+          good = host_packet(*space_, c, how == algorithm::two_shot_packet, r.type, op.combining, op.divisor);
           break;
         case algorithm::one_shot:
         case algorithm::line_packet:
@@ -179,7 +179,7 @@ result communicator::all_reduce_inline(const request& r) {
   c.count = r.count;
   c.input = static_cast<const std::byte*>(r.send);
   c.output = static_cast<std::byte*>(r.recv);
-  return inline_.run(*space_, c, inline_.divisor) ? result() : leave_host_call();
+  return one_shot_allreduce(*space_, c, inline_.sum) ? result() : leave_host_call();
 }
 
 result communicator::move_host(const request& r) {

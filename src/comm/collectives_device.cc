@@ -59,9 +59,6 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
   if (r.what != collective::all_reduce) how = selection::without_ring(how);
   if (scatters && how == algorithm::two_shot) how = algorithm::one_shot;
   if (r.what != collective::all_reduce && how == algorithm::two_shot_packet) how = algorithm::packet;
-  if (has_all && how == algorithm::two_shot && !op.scale && !is_staged_ && ranks_ > 1 && bytes > 0 &&
-      bytes >= selection_.device.staged_pull_bytes)
-    return pull_on_device(pull_form::staged, r, record);
   std::uint64_t step = r.what == collective::all_reduce
                            ? chunk_of_all_reduce(how, element_bytes)
                            : chunk_elements(how, map, selection_.device.chunk_bytes, element_bytes, false);
@@ -104,7 +101,10 @@ std::uint64_t communicator::chunk_of_all_reduce(algorithm how, unsigned element_
 
 device_launch communicator::shape_of_all_reduce(algorithm how, std::uint64_t bytes) const {
   device_launch shape{how, selection_.blocks_for(how, bytes)};
-  if (takes_steps(how)) shape.step_units = two_shot_step(bytes, device_->map(), shape.blocks);
+  if (takes_steps(how)) {
+    shape.step_units = two_shot_step(bytes, device_->map(), shape.blocks);
+    shape.pulls = bytes >= selection_.device.fetched_bytes;
+  }
   return shape;
 }
 
@@ -193,16 +193,13 @@ bool communicator::moves_in_packets(const request& r, std::uint64_t bytes) const
   return bytes <= std::min(most_packet_bytes(ranks_, r.what), device_->map().packet_capacity());
 }
 
-// On registered buffers, in one launch but where data passes through workspaces; or on others.
+// In one launch, but where results pass through workspaces.
 result communicator::pull_on_device(pull_form form, const request& r, const call_record& record) {
   pull_call<device_capacity> c;
   c.record = record;
   const unsigned element_bytes = facts_of(r.type)->bytes;
   const std::uint64_t all = r.count * element_bytes;
-  const std::uint64_t step = form == pull_form::gathered ? gathered_pull_bytes(device_->map())
-                             : form == pull_form::staged
-                                 ? staged_pull_bytes(device_->map(), selection_.device.chunk_bytes)
-                                 : all;
+  const std::uint64_t step = form == pull_form::gathered ? gathered_pull_bytes(device_->map()) : all;
   for (std::uint64_t done = 0; done < all; done += step) {
     const std::uint64_t bytes = std::min(step, all - done);
     c.count = bytes / element_bytes;

@@ -233,17 +233,15 @@ class communicator {
   std::vector<host_transfer> transfers_;  // of the group that is running,
   host_transfers running_;                // as far as they have come
   struct {
-    packet_function run = nullptr;  // null: there was none
+    host_reduction sum{0, nullptr, 1};  // null: there was none
     call_record record;
     std::uint64_t fingerprint;
-    unsigned element_bytes;
-    std::uint32_t divisor;
 
     bool is_like(const request& r) const {
       const auto bits = reinterpret_cast<std::uintptr_t>(r.send) | reinterpret_cast<std::uintptr_t>(r.recv);
-      return run != nullptr && r.what == collective::all_reduce && r.count == record.count &&
+      return sum.reduce_range != nullptr && r.what == collective::all_reduce && r.count == record.count &&
              r.type == record.type && r.op == record.operation && !r.scale && r.send != nullptr &&
-             r.recv != nullptr && (bits & (element_bytes - 1)) == 0;
+             r.recv != nullptr && (bits & (sum.element_bytes - 1)) == 0;
     }
   } inline_;
   call_record fingerprinted_;  // the last record that was mixed, and what came out

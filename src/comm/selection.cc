@@ -141,8 +141,8 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   s.device.pull_bytes = ranks <= 2 ? (blocks > 96 ? 8 << 20 : 2 << 20) : ranks <= 4 ? 512 << 10 : 256 << 10;
   s.device.one_shot_pull_bytes[false] = ranks <= 2 ? UINT64_MAX : ranks <= 4 ? 512 << 10 : 256 << 10;
   s.host.one_shot_pull_bytes[false] = ranks <= 2 ? UINT64_MAX : 0;
-  s.host.staged_pull_bytes = UINT64_MAX;
-  s.device.staged_pull_bytes = p.pull == pull_use::staged ? 0 : UINT64_MAX;
+  s.host.fetched_bytes = UINT64_MAX;
+  s.device.fetched_bytes = p.pull == pull_use::staged ? 0 : UINT64_MAX;
   for (limits* of : {&s.host, &s.device}) {
     const bool one_shot = p.pull == pull_use::one_shot;
     if (p.pull == pull_use::never || (p.pull == pull_use::automatic && p.forced_algorithm))
@@ -372,12 +372,6 @@ std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wan
 std::uint64_t gathered_pull_bytes(const layout& map) {
   // A share of the result fills what bulk data there is; shares are whole units.
   return map.bulk_stride * map.ranks / 16 * 16 * map.ranks;
-}
-
-std::uint64_t staged_pull_bytes(const layout& map, std::uint64_t wanted_bytes) {
-  // Bulk data holds an input and a share of the result.
-  const std::uint64_t ranks = map.ranks, share = map.bulk_stride * ranks / (ranks + 1) / 16 * 16;
-  return std::max<std::uint64_t>(1, std::min(share, wanted_bytes / ranks / 16 * 16) / 16) * 16 * ranks;
 }
 
 }  // namespace xyl

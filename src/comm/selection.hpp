@@ -53,8 +53,8 @@ struct selection {
     // only inputs are registered, and where outputs are too.
     std::uint64_t pull_bytes;
     std::uint64_t one_shot_pull_bytes[2];
-    // Other buffers of at least so many bytes take the staged form instead of two-shot. Device only.
-    std::uint64_t staged_pull_bytes;
+    // Of other messages of at least so many bytes in two shots, ranks fetch their shares. Device only.
+    std::uint64_t fetched_bytes;
     // If there are ranges, they count instead of the three thresholds; sizes rise, and the last has the largest.
     std::uint32_t ranges;
     origin from;
@@ -138,8 +138,7 @@ const char* name_of(selection::origin from);
 // all_reduces: only an allreduce in one shot has the whole slot where it has one writer.
 std::uint64_t chunk_elements(algorithm how, const layout& map, std::uint64_t wanted_bytes, unsigned element_bytes,
                              bool all_reduces);
-// The most bytes of one chunk of pull_form::gathered, and of pull_form::staged.
+// The most bytes of one chunk of pull_form::gathered.
 std::uint64_t gathered_pull_bytes(const layout& map);
-std::uint64_t staged_pull_bytes(const layout& map, std::uint64_t wanted_bytes);
 
 }  // namespace xyl

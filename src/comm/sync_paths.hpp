@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/parameters.hpp"
 #include "base/result.hpp"
 #include "exec/device_trial.hpp"
 

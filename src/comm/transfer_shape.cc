@@ -27,7 +27,7 @@ std::uint64_t blocks_for(std::uint64_t bytes, std::uint64_t each, std::uint64_t 
 }
 
 // Units of a step: one round of loads of all lanes, as many as a lane has on the way together.
-constexpr std::uint64_t step_units(std::uint32_t ranks) { return ranks <= 2 ? 1280 : ranks <= 4 ? 640 : 256; }
+constexpr std::uint64_t step_units(std::uint32_t ranks) { return ranks <= 2 ? 1280 : 1920; }
 // The fewest, of which most_stepped_bytes are not too many steps.
 constexpr std::uint64_t least_step_units = 128;
 static_assert(most_stepped_bytes / 16 / 2 / least_step_units < most_steps);

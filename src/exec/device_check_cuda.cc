@@ -171,15 +171,14 @@ class cuda_kernel_check final : public kernel_check {
     call.inputs_aligned = call.outputs_aligned = true;
     std::byte* const own = side_.scratch_of(rank_);
     XYL_TRY(fill(own, rounded(static_cast<float>(rank_ + 1))));
-    for (const pull_form how : {pull_form::one_shot, pull_form::two_shot, pull_form::gathered, pull_form::staged})
+    for (const pull_form how : {pull_form::one_shot, pull_form::two_shot, pull_form::gathered})
       XYL_TRY(pull(how, own, call));
     return pull_all(own, call);
   }
 
   result pull(pull_form how, std::byte* own, pull_call<device_capacity> call) {
-    static constexpr const char* names[] = {"one-shot pull", "two-shot pull", "gathered pull", "staged pull"};
-    const bool is_staged = how == pull_form::staged;
-    call.input = is_staged ? input() : own;
+    static constexpr const char* names[] = {"one-shot pull", "two-shot pull", "gathered pull"};
+    call.input = own;
     call.output = how == pull_form::two_shot ? own + bytes : first_output();
     if (how != pull_form::two_shot) call.output_of[rank_] = call.output;
     call.count = elements - 3;

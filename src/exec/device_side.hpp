@@ -61,6 +61,7 @@ struct device_launch {
   bool is_sum = false;  // whatever the record says: it is that of a fused call
   // Two-shot: units of each share that a block deals with at a time; 0: all of them.
   std::uint32_t step_units = 0;
+  bool pulls = false;  // two-shot: peers come for what is theirs
 };
 
 struct fused_launch {
@@ -155,7 +156,7 @@ class device_side {
                         const call_record& record, xylStream_t stream) = 0;
   virtual result move(const device_move& how, const void* send, void* recv, const call_record& record,
                       xylStream_t stream) = 0;
-  // On registered buffers, or (pull_form::staged) on others. what: buffers, count and record; the rest is filled
+  // On registered buffers. what: buffers, count and record; the rest is filled
   // in.
   virtual result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
                              xylStream_t stream) = 0;

@@ -295,6 +295,7 @@ result cuda_device_side::all_reduce(device_launch how, const void* send, void* r
     arguments.what.ring = how.ring;
     arguments.what.addend = static_cast<const std::byte*>(how.addend);
     arguments.what.step_units = step;
+    arguments.what.pulls = how.pulls;
     return launch(k, how.blocks, shape_of(k, step ? std::min<std::uint64_t>(units, step) : units, map_.ranks),
                   arguments, stream, needs_no_flag(how.how) ? sync_.packet_overlap : sync_.flag_overlap);
   };

@@ -122,7 +122,7 @@ result cuda_device_side::pull_reduce(pull_form form, unsigned blocks, const pull
   // The record of a fused call says which pattern.
   const auto operation =
       what.record.what == collective::fused_all_reduce ? xylSum : static_cast<xylRedOp_t>(what.record.operation);
-  const kernel k = choose_pull_kernel(form, type, operation, static_cast<int>(peers_.size()));
+  const kernel k = choose_pull_kernel(type, operation, static_cast<int>(peers_.size()));
   if (!k.function) return error(xylInvalidArgument, "no kernel for type %d", static_cast<int>(type));
   XYL_TRY(check_blocks(blocks));
   XYL_TRY(check_room(map_, form, facts_of(type)->bytes, what.count));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The packet protocol on host memory, one function per type and operation: at a few bytes, an indirect call a word
-// would cost more than the work.
+// The packet protocols on host memory, for who asks for them: processors do not choose them. So type and operation
+// are chosen at run time, as in the kernels for any number of ranks: code for every one took as long to compile as
+// all of the topology.
 #pragma once
 
 #include "exec/host_reduction.hpp"
@@ -10,11 +11,8 @@
 namespace xyl {
 
 using host_call = call<host_capacity>;
-using packet_function = bool (*)(host_space&, const host_call&, std::uint32_t divisor);
 
-// One-shot or two-shot. By dense indices of dispatch.hpp; nullptr for a bitwise operation on a floating-point type.
-packet_function host_packet_function(bool two_shot, int type_index, int operation_index);
-// One-shot with flags, of messages that travel beside their headers: as small, and called as directly.
-packet_function host_inline_function(int type_index, int operation_index);
+// One-shot or two-shot. divisor: of an average, else 1; the operation is what is averaged then.
+bool host_packet(host_space& s, const host_call& c, bool two_shot, int type, int operation, std::uint32_t divisor);
 
 }  // namespace xyl

@@ -4,6 +4,7 @@
 // code is the same and the compiler vectorises it for what it was given. Everything has internal linkage but the
 // table: an inline function shared with another object could otherwise carry this object's instructions there.
 #include <cstring>
+#include <type_traits>
 
 #include "exec/host_reduction_tables.hpp"
 
@@ -71,14 +72,24 @@ struct loops {
   }
 };
 
+// Where the sign makes no difference, integers share the loops of the unsigned: a fifth of all.
+template <class Operation>
+inline constexpr bool looks_at_signs =
+    std::is_same_v<Operation, operation::sum> ||  // an average divides
+    std::is_same_v<Operation, operation::max> || std::is_same_v<Operation, operation::min>;
+template <class T, class Operation>
+using stand_in = typename std::conditional_t<element_traits<T>::is_integer && !looks_at_signs<Operation>,
+                                             std::make_unsigned<T>, std::type_identity<T>>::type;
+
 constexpr host_reductions make_table(instruction_set isa) {
   host_reductions table{};
   table.isa = isa;
   element_types::for_each([&](auto type, int t) {
     reduction_operations::for_each([&](auto op, int o) {
       using T = typename decltype(type)::type;
+      using Operation = typename decltype(op)::type;
       if constexpr (element_traits<T>::is_integer || !decltype(op)::integers_only)
-        table.function[t][o] = loops<T, typename decltype(op)::type>::reduce;
+        table.function[t][o] = loops<stand_in<T, Operation>, Operation>::reduce;
     });
   });
   return table;

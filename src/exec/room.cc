@@ -81,14 +81,10 @@ result check_room(const layout& map, reduce_form how, unsigned element_bytes, st
 }
 
 result check_room(const layout& map, pull_form how, unsigned element_bytes, std::uint64_t count) {
-  const std::uint64_t bulk = units_of(count, 16 / element_bytes), share = share_of(bulk, map.ranks);
+  if (how != pull_form::gathered) return {};
   // The own slot, all of it: it is written by its owner alone.
-  const std::uint64_t room = unit_room(map) * map.ranks;
-  if (how == pull_form::gathered) return compare("a pulled reduction", share, room, units);
-  if (how == pull_form::staged)
-    return bulk > room ? compare("a staged pull", bulk, room, units)
-                       : compare("a staged pull", bulk + share, room, units);
-  return {};
+  const std::uint64_t share = share_of(units_of(count, 16 / element_bytes), map.ranks);
+  return compare("a pulled reduction", share, unit_room(map) * map.ranks, units);
 }
 
 result check_room(const layout& map, move_form how, std::uint64_t bytes) {

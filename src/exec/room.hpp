@@ -25,7 +25,7 @@ namespace xyl {
 [[nodiscard]] result check_steps(const layout& map, algorithm how, unsigned element_bytes, std::uint64_t count,
                                  std::uint32_t step_units, unsigned blocks);
 [[nodiscard]] result check_room(const layout& map, reduce_form how, unsigned element_bytes, std::uint64_t count);
-// Inputs that are read in place, or copied into the own workspace first.
+// Inputs are read in place.
 [[nodiscard]] result check_room(const layout& map, pull_form how, unsigned element_bytes, std::uint64_t count);
 // bytes: of a piece.
 [[nodiscard]] result check_room(const layout& map, move_form how, std::uint64_t bytes);

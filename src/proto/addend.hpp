@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What is added to the sum of all ranks before its one rounding: the residual of a fused call that makes the norms
-// in a launch of its own. The same values on all ranks, so whoever finishes an element adds it.
+// in a launch of its own. The same values on all ranks, so whoever finishes an element adds it. It is aligned to 16
+// bytes, and such a call has whole units of as many: rows of the fused calls are.
 #pragma once
 
 #include <type_traits>
@@ -26,9 +27,9 @@ XYL_FN bool has_addend(const Call& c) {
 }
 
 // The word of the addend that begins with that element.
-template <bool Whole, class R, class Call>
+template <class R, class Call>
 XYL_FN std::uint64_t load_addend(const Call& c, std::uint64_t element) {
-  return load_user<typename R::element, std::uint64_t, Whole>(c.addend, element, c.count, is_aligned(c.addend, 8));
+  return load_user<typename R::element, std::uint64_t, true>(c.addend, element, c.count, true);
 }
 
 template <class R>
@@ -46,7 +47,7 @@ XYL_FN void finish_word(const Call& c, const R& red, std::uint64_t element,
 #pragma unroll
   for (int k = 0; k < R::accumulators; ++k) acc[k] = red.finish(acc[k]);
   if constexpr (takes_addend<R, Call>)
-    if (c.addend != nullptr) add_word(red, load_addend<false, R>(c, element), acc);
+    if (c.addend != nullptr) add_word(red, load_addend<R>(c, element), acc);
 }
 
 }  // namespace xyl

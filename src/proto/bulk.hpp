@@ -87,19 +87,19 @@ XYL_FN void push_input(S& s, const Call& c, const R& red, range units, std::uint
   }
 }
 
-// Copies units that lie at workspace offset `from` of this rank to the output, and, if `forward` >= 0, also to
+// Copies units that lie at offset `from` of the holder's workspace to the output, and, if `forward` >= 0, also to
 // workspace offset `to` of that rank.
 template <class S, class Call, class R>
-XYL_FN void deliver(S& s, const Call& c, const R& red, range units, std::uint64_t from, int forward = -1,
-                    std::uint64_t to = 0) {
+XYL_FN void deliver(S& s, const Call& c, const R& red, range units, int holder, std::uint64_t from,
+                    int forward = -1, std::uint64_t to = 0) {
   if constexpr (ranged_reduction<R>) {
     const std::uint64_t bytes = bytes_in(red, units, c.count);
-    if (forward >= 0) s.copy(c.workspace[forward] + to, c.workspace[c.rank] + from, bytes);
-    s.copy(c.output + units.begin * 16, c.workspace[c.rank] + from, bytes);
+    if (forward >= 0) s.copy(c.workspace[forward] + to, c.workspace[holder] + from, bytes);
+    s.copy(c.output + units.begin * 16, c.workspace[holder] + from, bytes);
   } else {
     using T = typename R::element;
     const bool aligned = is_aligned(c.output, 16);
-    const unit16* const staged = at<const unit16>(c, c.rank, from);
+    const unit16* const staged = at<const unit16>(c, holder, from);
     const std::uint64_t whole = whole_end(red, units, c.count, aligned), lanes = s.lanes();
     std::uint64_t u = units.begin + s.lane();
     for (; u + (bulk_unroll - 1) * lanes < whole; u += bulk_unroll * lanes) {
@@ -117,94 +117,6 @@ XYL_FN void deliver(S& s, const Call& c, const R& red, range units, std::uint64_
       if (forward >= 0) s.store16(at<unit16>(c, forward, to) + (u - units.begin), data);
       store_user<T>(c.output, u * per_unit(red), c.count, aligned, data);
     }
-  }
-}
-
-// A message in as many shares as there are ranks, and the part of each share that one block deals with; in units,
-// all but the last shares whole.
-struct shares {
-  std::uint64_t size;   // of a share
-  std::uint64_t total;  // of the message
-  range part;           // inside a share
-
-  // This part of rank p's share.
-  XYL_FN range of(int p) const {
-    const std::uint64_t begin = size * static_cast<unsigned>(p);
-    return {at_most_total(begin + part.begin), at_most_total(begin + part.end)};
-  }
-  // The same from unit `inside` of the part on.
-  XYL_FN range rest_of(int p, std::uint64_t inside) const {
-    const range r = of(p);
-    return {r.begin + inside < r.end ? r.begin + inside : r.end, r.end};
-  }
-  // How many units of this part, from its beginning, are whole in the user's buffer in all shares.
-  XYL_FN std::uint64_t whole(std::uint64_t whole_units, int ranks) const {
-    const std::uint64_t before = size * static_cast<unsigned>(ranks - 1) + part.begin;
-    const std::uint64_t left = whole_units > before ? whole_units - before : 0;
-    return left < part.size() ? left : part.size();
-  }
-
- private:
-  XYL_FN std::uint64_t at_most_total(std::uint64_t u) const { return u < total ? u : total; }
-};
-
-// Copies this block's part of each peer's share to workspace offset `to` of that peer. Where the number of ranks is
-// a constant, a lane loads for all peers before it stores for any.
-template <class S, class Call, class R>
-XYL_FN void push_shares(S& s, const Call& c, const R& red, const shares& cut, std::uint64_t to) {
-  const int ranks = R::ranks ? R::ranks : c.ranks;
-  std::uint64_t done = 0;
-  if constexpr (R::ranks != 0) {
-    if (is_aligned(c.input, 16)) done = cut.whole(c.count / per_unit(red), ranks);
-    for (std::uint64_t x = s.lane(); x < done; x += s.lanes()) {
-      unit16 data[R::ranks - 1];
-#pragma unroll
-      for (int k = 1; k < R::ranks; ++k) {
-        const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
-        data[k - 1] = s.load16(user_unit(c.input, cut.size * static_cast<unsigned>(p) + cut.part.begin + x));
-      }
-#pragma unroll
-      for (int k = 1; k < R::ranks; ++k) {
-        const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
-        s.store16(at<unit16>(c, p, to) + x, data[k - 1]);
-      }
-    }
-    if (done == cut.part.size()) return;
-  }
-#pragma unroll 1
-  for (int k = 1; k < ranks; ++k) {
-    const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
-    push_input(s, c, red, cut.rest_of(p, done), to + done * 16, k, k);
-  }
-}
-
-// Copies this block's part of each peer's share, which lies at workspace offset from(p) of this rank, to the
-// output.
-template <class S, class Call, class R, class From>
-XYL_FN void deliver_shares(S& s, const Call& c, const R& red, const shares& cut, From from) {
-  const int ranks = R::ranks ? R::ranks : c.ranks;
-  std::uint64_t done = 0;
-  if constexpr (R::ranks != 0) {
-    if (is_aligned(c.output, 16)) done = cut.whole(c.count / per_unit(red), ranks);
-    for (std::uint64_t x = s.lane(); x < done; x += s.lanes()) {
-      unit16 data[R::ranks - 1];
-#pragma unroll
-      for (int k = 1; k < R::ranks; ++k) {
-        const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
-        data[k - 1] = s.load_peer16(at<const unit16>(c, c.rank, from(p)) + x);
-      }
-#pragma unroll
-      for (int k = 1; k < R::ranks; ++k) {
-        const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
-        s.store16(user_unit(c.output, cut.size * static_cast<unsigned>(p) + cut.part.begin + x), data[k - 1]);
-      }
-    }
-    if (done == cut.part.size()) return;
-  }
-#pragma unroll 1
-  for (int k = 1; k < ranks; ++k) {
-    const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
-    deliver(s, c, red, cut.rest_of(p, done), from(p) + done * 16);
   }
 }
 
@@ -248,15 +160,18 @@ inline constexpr int bulk_batch = 4;
 // `own`: this rank's.
 template <int N, class S, class Call, class R, class From>
 XYL_FN void reduce_peers(S& s, const Call& c, const R& red, int first, int ranks, const unit16& own,
-                         std::uint64_t staged, From from, typename R::accumulator (&acc)[2][R::accumulators]) {
+                         std::uint64_t staged, From from, bool of_owners,
+                         typename R::accumulator (&acc)[2][R::accumulators]) {
   unit16 data[N];
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     const int p = first + i;
     // Where the number of ranks is a constant this rank's region is loaded too, though what lies there is not used:
     // a load under a condition would share its registers with `own`, and wait for that.
-    if (R::ranks != 0 || (p != c.rank && p < ranks))
-      data[i] = s.load_peer16(at<const unit16>(c, c.rank, from(p < ranks ? p : first)) + staged);
+    if (R::ranks != 0 || (p != c.rank && p < ranks)) {
+      const int of = p < ranks ? p : first;
+      data[i] = s.load_peer16(at<const unit16>(c, of_owners ? of : c.rank, from(of)) + staged);
+    }
   }
 #pragma unroll
   for (int i = 0; i < N; ++i)
@@ -270,10 +185,11 @@ XYL_FN void reduce_peers(S& s, const Call& c, const R& red, int first, int ranks
 }
 
 // Reduces units of all ranks in rank order. This rank's come from the input; rank p's from workspace offset from(p)
-// of this rank. The result goes to the output and, if `share` is set, to workspace offset `to` of every peer.
+// of this rank or (of_owners) of rank p. The result goes to the output and, if `share` is set, to workspace offset
+// `to` of every peer, or of this rank, where peers come for it.
 template <class S, class Call, class R, class From>
 XYL_FN void reduce_in_rank_order(S& s, const Call& c, const R& red, range units, From from, bool share = false,
-                                 std::uint64_t to = 0) {
+                                 std::uint64_t to = 0, bool of_owners = false) {
   if constexpr (ranged_reduction<R>) {
     red.reduce_all(s, c, units, from, share, to);
   } else {
@@ -291,9 +207,9 @@ XYL_FN void reduce_in_rank_order(S& s, const Call& c, const R& red, range units,
         for (int j = 0; j < unroll; ++j)
 #pragma unroll
           for (int p = 0; p < batch; ++p)
-            data[j][p] = p == c.rank
-                             ? s.load16(user_unit(c.input, u + j * lanes))
-                             : s.load_peer16(at<const unit16>(c, c.rank, from(p)) + (u + j * lanes - units.begin));
+            data[j][p] = p == c.rank ? s.load16(user_unit(c.input, u + j * lanes))
+                                     : s.load_peer16(at<const unit16>(c, of_owners ? p : c.rank, from(p)) +
+                                                     (u + j * lanes - units.begin));
 #pragma unroll
         for (int j = 0; j < unroll; ++j) {
           typename R::accumulator acc[2][R::accumulators] = {};
@@ -305,10 +221,11 @@ XYL_FN void reduce_in_rank_order(S& s, const Call& c, const R& red, range units,
         if (share)
 #pragma unroll
           for (int k = 1; k < ranks; ++k) {
-            const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
+            const int p = of_owners ? c.rank : c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
 #pragma unroll
             for (int j = 0; j < unroll; ++j)
               s.store16(at<unit16>(c, p, to) + (u + j * lanes - units.begin), data[j][0]);
+            if (of_owners) break;
           }
       }
     }
@@ -317,14 +234,15 @@ XYL_FN void reduce_in_rank_order(S& s, const Call& c, const R& red, range units,
       const auto own = load_user<T, unit16>(c.input, u * per_unit(red), c.count, in_aligned);
       constexpr int batch = R::ranks != 0 && R::ranks < bulk_batch ? R::ranks : bulk_batch;
       for (int first = 0; first < ranks; first += batch)
-        reduce_peers<batch>(s, c, red, first, ranks, own, u - units.begin, from, acc);
+        reduce_peers<batch>(s, c, red, first, ranks, own, u - units.begin, from, of_owners, acc);
       const unit16 sum = finish_unit(c, red, u, true, acc);
       store_user<T>(c.output, u * per_unit(red), c.count, out_aligned, sum);
       if (share)
 #pragma unroll 1
         for (int k = 1; k < ranks; ++k) {
-          const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
+          const int p = of_owners ? c.rank : c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
           s.store16(at<unit16>(c, p, to) + (u - units.begin), sum);
+          if (of_owners) break;
         }
     }
   }

@@ -96,7 +96,7 @@ struct call {
   // What every call looks at first lies together: a GPU reads this from constant memory, a line at a time.
   const std::byte* input = nullptr;   // this rank's elements; element aligned
   std::byte* output = nullptr;        // may equal input
-  const std::byte* addend = nullptr;  // see add_addend(); elements like the input's, may equal output
+  const std::byte* addend = nullptr;  // see addend.hpp; elements like the input's, may equal output
   std::uint64_t count = 0;            // elements of this chunk
   std::uint64_t fingerprint = 0;
   // What no peer looks at (the turn, counters of pairs, team lines, scratch) lies from here on, at the offsets of
@@ -109,6 +109,8 @@ struct call {
   // Units that a block of a one-shot sends before it takes as many, or a block of a two-shot of each share; the same
   // on all ranks. 0: all at once. One-shot kernels for a constant number of ranks look at it only between two.
   std::uint32_t step_units = 0;
+  // Two-shot in steps: peers come for what is theirs (see two_shot.hpp).
+  bool pulls = false;
   layout map;
   std::byte* workspace[Capacity] = {};  // every rank's workspace, as this rank reaches it
   call_record record;                   // of the whole call

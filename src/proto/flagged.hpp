@@ -5,7 +5,7 @@
 // and block b of the reader reads nothing else, so no wait is wider than it must be.
 #pragma once
 
-#include "proto/bulk.hpp"
+#include "proto/shares.hpp"
 
 namespace xyl {
 
@@ -194,7 +194,7 @@ XYL_FN bool ring_allreduce_block(S& s, const Call& c, const R& red) {
   for (int step = ranks; step <= 2 * ranks - 2; ++step) {
     if (!await(step - 1)) return false;
     const bool last = step == 2 * ranks - 2;
-    deliver(s, c, red, cut.of(behind(step + 1 - ranks)), staged(step - 1), last ? -1 : next,
+    deliver(s, c, red, cut.of(behind(step + 1 - ranks)), c.rank, staged(step - 1), last ? -1 : next,
             last ? 0 : staged(step));
     if (!last) post(step);
   }

@@ -13,8 +13,8 @@ enum class reduce_form : std::uint8_t { packet, direct, two_phase };
 // packet_exchange(), exchange() pushed and pulled, spread_broadcast()
 enum class move_form : std::uint8_t { packet, direct, pull, spread };
 
-// See pull_reduce_block(); staged: staged_pull().
-enum class pull_form : std::uint8_t { one_shot, two_shot, gathered, staged };
+// See pull_reduce_block().
+enum class pull_form : std::uint8_t { one_shot, two_shot, gathered };
 
 // Which buffers of its peers a movement uses in place: it reads their inputs, writes their outputs, or (a
 // broadcast) reads the root's output.

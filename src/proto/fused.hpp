@@ -119,37 +119,46 @@ XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
   return any || s.all(good);
 }
 
+// Of so many ranks the loads are on their way together.
+template <class F>
+inline constexpr int ranks_summed_together = F::ranks != 0 ? F::ranks : 4;
+
+// x[k] = the sum in rank order of pieces k, rank p's at load(p, k).
+template <class F, int Pieces, int E, class Load>
+XYL_FN void sum_in_rank_order(int ranks, Load load, float (*x)[E]) {
+  constexpr int batch = ranks_summed_together<F>;
+  for (int base = 0; base < ranks; base += batch) {
+    piece<2> in[Pieces][batch];
+#pragma unroll
+    for (int k = 0; k < Pieces; ++k)
+#pragma unroll
+      for (int i = 0; i < batch; ++i)
+        if (F::ranks != 0 || base + i < ranks) in[k][i] = load(base + i, k);
+#pragma unroll
+    for (int k = 0; k < Pieces; ++k)
+#pragma unroll
+      for (int i = 0; i < batch; ++i) {
+        if (F::ranks == 0 && base + i >= ranks) continue;
+        float value[E];
+        decode_piece<typename F::codec>(in[k][i], value);
+#pragma unroll
+        for (int e = 0; e < E; ++e) x[k][e] = base + i == 0 ? value[e] : x[k][e] + value[e];
+      }
+  }
+}
+
 // The sums of a row's pieces, rank p's at load(p, piece). Up to eight loads of a lane are on their way together, or
 // as many as there are ranks.
 template <class F, int J, int E, class S, class Call, class Load>
 XYL_FN void sum_loaded(S& s, const Call& c, const row_team& t, Load load, float (&x)[J][E]) {
-  constexpr int batch = F::ranks != 0 ? F::ranks : 4, group = J > 4 || batch >= 8 ? 1
-                                                              : J < 8 / batch     ? J
-                                                                                  : 8 / batch;
+  constexpr int batch = ranks_summed_together<F>, group = J > 4 || batch >= 8 ? 1 : J < 8 / batch ? J : 8 / batch;
   static_assert(J % group == 0);
-  const int ranks = F::ranks ? F::ranks : c.ranks;
 #pragma unroll
   for (int j = 0; j < J; j += group) {
     // Under a condition the compiler leaves the next piece's loads where they are: registers are short.
     if (group == 1 && t.begin + static_cast<unsigned>(j) * s.lanes() + s.lane() >= t.end) return;
-    for (int base = 0; base < ranks; base += batch) {
-      piece<2> in[group][batch];
-#pragma unroll
-      for (int k = 0; k < group; ++k)
-#pragma unroll
-        for (int i = 0; i < batch; ++i)
-          if (F::ranks != 0 || base + i < ranks) in[k][i] = load(base + i, piece_or_other(s, t, j + k));
-#pragma unroll
-      for (int k = 0; k < group; ++k)
-#pragma unroll
-        for (int i = 0; i < batch; ++i) {
-          if (F::ranks == 0 && base + i >= ranks) continue;
-          float value[E];
-          decode_piece<typename F::codec>(in[k][i], value);
-#pragma unroll
-          for (int e = 0; e < E; ++e) x[j + k][e] = base + i == 0 ? value[e] : x[j + k][e] + value[e];
-        }
-    }
+    sum_in_rank_order<F, group>(
+        F::ranks ? F::ranks : c.ranks, [&](int p, int k) { return load(p, piece_or_other(s, t, j + k)); }, x + j);
   }
 }
 

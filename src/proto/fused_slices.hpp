@@ -151,37 +151,25 @@ class launch {
   XYL_FN std::uint32_t sum_piece(unsigned row, unsigned x) {
     const unsigned v = at_.cut.begin(c_.rank) + x;
     const std::uint64_t of_row = (w_.first + row) * w_.hidden;
-    constexpr int together = F::ranks ? F::ranks : 4;
-    float value[E] = {};
-    for (int base = 0; base < ranks_; base += together) {
-      piece<2> data[together];
-#pragma unroll
-      for (int k = 0; k < together; ++k) {
-        const int p = base + k;
-        if (p < ranks_)
-          data[k] = p == c_.rank ? own_at(row, v) : load_peer_piece(s_, place(c_.rank, p, at_.scattered(row, x)));
-      }
-#pragma unroll
-      for (int k = 0; k < together; ++k) {
-        if (base + k >= ranks_) continue;
-        float one[E];
-        decode_piece<typename F::codec>(data[k], one);
-#pragma unroll
-        for (int e = 0; e < E; ++e) value[e] = base + k == 0 ? one[e] : value[e] + one[e];
-      }
-    }
+    float value[1][E] = {};
+    sum_in_rank_order<F, 1>(
+        ranks_,
+        [&](int p, int) {
+          return p == c_.rank ? own_at(row, v) : load_peer_piece(s_, place(c_.rank, p, at_.scattered(row, x)));
+        },
+        value);
     if (w_.residual) {
       float r[E];
       decode_piece<typename F::codec>(
           load_piece<2>(s_, w_.residual + (of_row + std::uint64_t{v} * E) * F::element_bytes), r);
 #pragma unroll
-      for (int e = 0; e < E; ++e) value[e] = value[e] + r[e];
+      for (int e = 0; e < E; ++e) value[0][e] = value[0][e] + r[e];
     }
-    const unit16 sum = unit_of(round_piece<typename F::codec, 2>(value));
+    const unit16 sum = unit_of(round_piece<typename F::codec, 2>(value[0]));
 #pragma unroll
     for (int k = 1; k <= ranks_; ++k)
       s_.store16(reinterpret_cast<unit16*>(place(rank_after(k), c_.rank, at_.summed(w_.rows, row, x))), sum);
-    return float_bits(sum_of_squares(value));
+    return float_bits(sum_of_squares(value[0]));
   }
 
   // A row, from the slices' owners.

@@ -78,7 +78,7 @@ XYL_FN void reduce_jointly(S& s, const Call& c, const R& red, unsigned block) {
       for (int k = 0; k < R::accumulators; ++k) acc[h][k] = red.finish(acc[h][k]);
       if constexpr (std::is_same_v<typename R::accumulator, float>)
         if (c.addend != nullptr)
-          add_word(red, load_addend<false, R>(c, element + static_cast<unsigned>(h) * R::per_word), acc[h]);
+          add_word(red, load_addend<R>(c, element + static_cast<unsigned>(h) * R::per_word), acc[h]);
       words[h] = red.encode(acc[h]);
     }
     unit16 result;

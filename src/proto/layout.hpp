@@ -86,8 +86,7 @@ enum class flag_family : int {
   copied_result,   // and the same of results
   one_way,         // of one_way.hpp, in numbers of messages: by who has taken them out
   one_shot_step,   // of one_shot_in_steps(), in numbers of steps
-  scatter_step,    // of two_shot.hpp, likewise: to the owners of shares,
-  gather_step,     // and back
+  two_shot_round,  // of two_shot_in_steps(), in numbers of rounds
   header,          // no flag: room for a header of each block, see header_line()
   ring             // the last, since it takes twice the room
 };
@@ -200,7 +199,7 @@ struct layout {
   // As many chunks are on their way together, of copy engines and of each block of a long message.
   static constexpr unsigned copy_slots = 8, long_slots = 4;
   // Places that steps of a two-shot take turns in, scattered and gathered: see two_shot.hpp.
-  static constexpr unsigned step_places = 3;
+  static constexpr unsigned step_places = 2;
 
   // packet_bytes and bulk_bytes: budgets of one slot, shared by all sources. message_bytes: the same of all pairs'
   // rings. copy_bytes: of all that copy engines write. wide_bytes: of one slot of packs.

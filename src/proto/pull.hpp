@@ -199,35 +199,6 @@ XYL_FN bool pull_reduce_block(S& s, const Call& c, const R& red, pull_form form)
   return end_departure(s, c);
 }
 
-// Nothing is registered: every rank copies its input into its own workspace, where the others read it; then as
-// gathered. Less is written than where shares and results are pushed. A block copies what the blocks of its index
-// read.
-template <class S, class Call, class R>
-XYL_FN bool staged_pull_block(S& s, const Call& c, const R& red) {
-  const int ranks = R::ranks ? R::ranks : c.ranks;
-  const std::uint64_t total = units_of(c.count, per_unit(red));
-  const std::uint64_t size = part_of(total, static_cast<unsigned>(ranks), 0).size();
-  const shares cut{size, total, part_of_block(s, size)};
-  const std::uint64_t staged = c.map.bulk_offset(c.map.slot(s.epoch()), 0);
-  const std::uint64_t kept = staged + (total + cut.part.begin) * 16;
-
-  put_headers(s, c);
-#pragma unroll 1
-  for (int k = 0; k < ranks; ++k) {
-    const range part = cut.of(k);
-    push_input(s, c, red, part, staged + part.begin * 16, 0, 0);
-  }
-  sent(s);
-  post_all(s, c, flag_family::pull_stage);
-  const bool good = s.all(check_headers(s, c) && await_all(s, c, flag_family::pull_stage, phase::scatter));
-  received(s);
-  if (!good) return false;
-  reduce_inputs(
-      s, c, red, cut.of(c.rank), [&](int p) { return static_cast<const std::byte*>(c.workspace[p] + staged); },
-      true, 1, c.workspace[c.rank] + kept, [] {});
-  return gather_results(s, c, red, cut, kept);
-}
-
 // Allgather and alltoall. inputs: input_of[p] is what rank p has for this rank. outputs: output_of[p] is where rank
 // p wants what this rank has for it. Nobody's output is anybody's input, except that a piece may be in its place
 // already.
@@ -271,13 +242,6 @@ XYL_FN bool pull_exchange_block(S& s, const Call& c, const movement& m, window_u
 template <class S, class Call, class R>
 XYL_FN bool pull_reduce(S& s, const Call& c, const R& red, pull_form form) {
   const bool good = begin_early(s) && pull_reduce_block(s, c, red, form);
-  s.leave();
-  return good;
-}
-
-template <class S, class Call, class R>
-XYL_FN bool staged_pull(S& s, const Call& c, const R& red) {
-  const bool good = s.begin() && staged_pull_block(s, c, red);
   s.leave();
   return good;
 }

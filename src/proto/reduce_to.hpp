@@ -82,7 +82,7 @@ XYL_FN bool two_phase_reduce_block(S& s, const Call& c, const R& red, int root) 
   const call_view<Call> reducing(c, c.input, c.rank == root ? c.output : sent);
 
   if constexpr (!is_single_lane<S>) put_headers(s, c);
-  push_shares(s, c, red, cut, scattered(c.rank));
+  push_shares(s, c, red, cut, false, [&](int) { return scattered(c.rank); });
   if (!exchange_first_phase(s, c, flag_family::reduce_scatter, phase::scatter)) return false;
   reduce_in_rank_order(s, reducing, red, own, scattered);
   const auto is_root = [&](int p) { return p == root; };
@@ -90,7 +90,7 @@ XYL_FN bool two_phase_reduce_block(S& s, const Call& c, const R& red, int root) 
   if (c.rank != root) return true;
   const auto is_other = [&](int p) { return p != root; };
   if (!s.all(await_some(s, c, flag_family::reduce_gather, phase::gather, is_other))) return false;
-  deliver_shares(s, c, red, cut, gathered);
+  deliver_shares(s, c, red, cut, false, gathered);
   return true;
 }
 

@@ -98,6 +98,22 @@ XYL_FN bool hear(S& s, const line* const (&lines)[N], std::uint32_t packet, std:
   else
     return s.template hear<N>(lines, packet, data, w);
 }
+// Units of the user's buffers that nothing here looks at again: they need not stay in a cache for which there is
+// better use.
+template <class S>
+XYL_FN unit16 load_once(S& s, const unit16* from) {
+  if constexpr (requires { s.load_once16(from); })
+    return s.load_once16(from);
+  else
+    return s.load16(from);
+}
+template <class S>
+XYL_FN void store_once(S& s, unit16* to, const unit16& data) {
+  if constexpr (requires { s.store_once16(to, data); })
+    s.store_once16(to, data);
+  else
+    s.store16(to, data);
+}
 // Where loads may still be on their way when a lane goes on: this one has come.
 template <class S>
 XYL_FN void has_loaded(S& s, const unit16& data) {

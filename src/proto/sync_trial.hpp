@@ -30,7 +30,7 @@
 //   any_of_wide(v)         whether v holds for any of such lanes
 #pragma once
 
-#include "base/parameters.hpp"
+#include "base/launch_overlap.hpp"
 #include "proto/header.hpp"
 #include "proto/sync_path.hpp"
 

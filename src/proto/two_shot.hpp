@@ -4,10 +4,13 @@
 // (gathered). The gathered results lie behind the scattered shares in each region: an owner may be a whole phase
 // ahead of its peers. Relies on bulk data and flags as flagged.hpp does.
 //
-// A block deals with its part of the shares in steps, of which three are under way: while the results of one come
-// back and the data of the next is waited for, the one after that is sent. So nobody stands still for a flag, and
-// the same little memory is written again and again: it stays in the GPU's second-level cache, where a workspace of
-// the message's size would go to memory and come back. A message of one step is what two-shot is without steps.
+// A block deals with its part of the shares in steps, of which three are under way: it sends one, reduces the one
+// before and takes the results of the one before that, and then meets its peers, once. The same little memory is
+// written again and again, so that it stays in the GPU's second-level cache, where a workspace of the message's size
+// would go to memory and come back. A message of one step is what two-shot is without steps.
+//
+// Sent and given means written into the peers' workspaces, or (pulls) into the own one, where the peers come for it:
+// that writes less, and reads more from afar.
 #pragma once
 
 #include "proto/flagged.hpp"
@@ -21,59 +24,57 @@ struct two_shot_room {
   std::uint64_t place;     // from one place to the next
 };
 
-// In round t a block sends step t, then reduces step t - 1 and then takes the results of step t - 2. Three places
-// are enough:
+// In round t a block sends step t, reduces step t - 1 and takes the results of step t - 2, when it has heard that its
+// peers have done their round t - 1. So two places are enough: by then they have reduced step t - 2, which step t
+// overwrites, and taken the results of step t - 3, which those of step t - 1 do.
 //
-//   scattered   Step t overwrites step t - 3 at the owner. The owner told of its results when it had reduced it, and
-//               this block has taken those in round t - 1.
-//   gathered    The result of step t - 1 overwrites that of step t - 4 at a peer. The peer took that one in its round
-//               t - 2, before it sent step t - 1, which has come.
-//
-// What makes the first round see all peers' headers also covers the outputs: nothing is stored before.
+// What makes the first meeting see all peers' headers also covers the outputs: nothing is stored before.
 template <class S, class Call, class R>
 XYL_FN bool two_shot_in_steps(S& s, const Call& c, const R& red, const shares& whole, const two_shot_room& room,
                               std::uint32_t step_units) {
   const unsigned slot = c.map.slot(s.epoch());
   const auto size = static_cast<std::uint32_t>(whole.part.size());
   const std::uint32_t steps = size > step_units ? static_cast<std::uint32_t>(units_of(size, step_units)) : 1;
+  // Of rank p: sent by it, or (pulls) kept for it; its results, which it gives or keeps.
   const auto scattered = [&](int p, std::uint32_t step) {
     return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + room.begin + step % c.map.step_places * room.place;
   };
   const auto gathered = [&](int p, std::uint32_t step) { return scattered(p, step) + room.gathered; };
-  // The epoch says enough of a single step; see step_number() of several.
-  const bool is_single = room.place == 0;
-  const auto number = [&](std::uint32_t step) { return is_single ? s.epoch() : step_number(s.epoch(), step + 1); };
-  const flag_family to_owners = is_single ? flag_family::scatter : flag_family::scatter_step,
-                    to_all = is_single ? flag_family::gather : flag_family::gather_step;
   const auto cut = [&](std::uint32_t step) {
     const std::uint64_t begin = whole.part.begin + std::uint64_t{step} * step_units;
     const std::uint64_t end = begin + step_units;
     return shares{whole.size, whole.total, {begin, end < whole.part.end ? end : whole.part.end}};
   };
+  // The epoch says enough of a single step; see step_number() of several.
+  const bool is_single = room.place == 0;
+  const auto number = [&](std::uint32_t round) {
+    return is_single ? s.epoch() : step_number(s.epoch(), round + 1);
+  };
+  const auto family = [&](std::uint32_t round) {
+    if (!is_single) return flag_family::two_shot_round;
+    return round == 0 ? flag_family::scatter : flag_family::gather;
+  };
 
   put_headers(s, c);
 #pragma unroll 1
   for (std::uint32_t round = 0; round < steps + 2; ++round) {
-    if (round < steps) {
-      push_shares(s, c, red, cut(round), scattered(c.rank, round));
-      if (round == 0) sent(s);
-      post_all(s, c, to_owners, number(round));
-    }
-    if (round >= 1 && round <= steps) {
-      const std::uint32_t step = round - 1;
+    if (round != 0) {
       const bool good =
-          (step != 0 || check_headers(s, c)) && await_all(s, c, to_owners, phase::scatter, number(step));
+          (round != 1 || check_headers(s, c)) &&
+          await_all(s, c, family(round - 1), round == 1 ? phase::scatter : phase::gather, number(round - 1));
       if (!s.all(good)) return false;
-      if (step == 0) received(s);
+      if (round == 1) received(s);
+    }
+    if (round < steps)
+      push_shares(s, c, red, cut(round), c.pulls, [&](int p) { return scattered(c.pulls ? p : c.rank, round); });
+    if (round == 0) sent(s);
+    if (const std::uint32_t step = round - 1; round >= 1 && step < steps)
       reduce_in_rank_order(
-          s, c, red, cut(step).of(c.rank), [&](int p) { return scattered(p, step); }, true, gathered(c.rank, step));
-      post_all(s, c, to_all, number(step));
-    }
-    if (round >= 2) {
-      const std::uint32_t step = round - 2;
-      if (!s.all(await_all(s, c, to_all, phase::gather, number(step)))) return false;
-      deliver_shares(s, c, red, cut(step), [&](int p) { return gathered(p, step); });
-    }
+          s, c, red, cut(step).of(c.rank), [&](int p) { return scattered(c.pulls ? c.rank : p, step); }, true,
+          gathered(c.rank, step), c.pulls);
+    if (const std::uint32_t step = round - 2; round >= 2)
+      deliver_shares(s, c, red, cut(step), c.pulls, [&](int p) { return gathered(p, step); });
+    if (round <= steps) post_all(s, c, family(round), number(round));
   }
   return true;
 }
@@ -90,12 +91,12 @@ XYL_FN bool two_shot_allreduce_block(S& s, const Call& c, const R& red) {
     const unsigned slot = c.map.slot(s.epoch());
     const auto scattered = [&](int p) { return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + place; };
     const auto gathered = [&](int p) { return scattered(p) + share * 16; };
-    push_shares(s, c, red, cut, scattered(c.rank));
+    push_shares(s, c, red, cut, false, [&](int) { return scattered(c.rank); });
     if (!exchange_first_phase(s, c, flag_family::scatter, phase::scatter)) return false;
     reduce_in_rank_order(s, c, red, cut.of(c.rank), scattered, true, gathered(c.rank));
     post_all(s, c, flag_family::gather);
     if (!s.all(await_all(s, c, flag_family::gather, phase::gather))) return false;
-    deliver_shares(s, c, red, cut, gathered);
+    deliver_shares(s, c, red, cut, false, gathered);
     return true;
   } else {
     // Without steps the message lies in the region as it is; with them each block has places of its own.

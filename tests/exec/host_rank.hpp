@@ -3,13 +3,12 @@
 // The library's own host space, waits and reductions as one rank of the machines that run ranks as threads.
 #pragma once
 
-#include <utility>
-
 #include "exec/host_fused.hpp"
 #include "exec/host_packet.hpp"
 #include "exec/host_space.hpp"
 #include "exec/host_transfer.hpp"
 #include "proto/collective_machine.hpp"
+#include "proto/kind_codes.hpp"
 #include "proto/two_shot.hpp"
 
 namespace xyl::test {
@@ -38,13 +37,13 @@ class host_rank : private host_parts, public host_space {
 
   template <class Kind>
   bool all_reduce(const host_call& c, protocol how) {
-    const auto [type, op] = indices_of<Kind>();
     const host_reduction ranged = this->ranged<Kind>(c.ranks);
     switch (how) {
       case protocol::packet:
       case protocol::two_shot_packet:
       case protocol::grouped_two_shot:  // one lane is no group
-        return host_packet_function(how != protocol::packet, type, op)(*this, c, ranged.divisor);
+        return host_packet(*this, c, how != protocol::packet, codes_of<Kind>().type, codes_of<Kind>().operation,
+                           ranged.divisor);
       case protocol::one_shot:
       case protocol::line_packet:
       case protocol::wide_packet:  // not between processors, see selection::choose
@@ -68,7 +67,8 @@ class host_rank : private host_parts, public host_space {
 
   template <class Kind>
   host_reduction ranged(int ranks) const {
-    const auto [type, op] = indices_of<Kind>();
+    constexpr int type = element_types::index_of(codes_of<Kind>().type);
+    constexpr int op = reduction_operations::index_of(codes_of<Kind>().operation);
     return {sizeof(typename Kind::element), choose_host_reductions(wanted_instructions).function[type][op],
             Kind::average ? static_cast<std::uint32_t>(ranks) : 1u};
   }
@@ -90,18 +90,6 @@ class host_rank : private host_parts, public host_space {
     const std::size_t step = std::min<std::size_t>(bytes, 1000);
     std::memcpy(to, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(address)), step);
     return static_cast<ssize_t>(step);
-  }
-
-  template <class Kind>
-  static std::pair<int, int> indices_of() {
-    int type = -1, op = -1;
-    element_types::for_each([&](auto entry, int at) {
-      if (std::is_same_v<typename decltype(entry)::type, typename Kind::element>) type = at;
-    });
-    reduction_operations::for_each([&](auto entry, int at) {
-      if (std::is_same_v<typename decltype(entry)::type, typename Kind::combining>) op = at;
-    });
-    return {type, op};
   }
 };
 

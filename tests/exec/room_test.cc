@@ -107,9 +107,13 @@ TEST(room, a_launch_that_would_write_past_its_region_is_refused) {
         expect_exact(
             pulled(pull_form::gathered), bulk_one, slot_next,
             [&](std::uint64_t n) { return ceiling(bulk(n), ranks) * 16; }, "gathered " + text);
-        expect_exact(
-            pulled(pull_form::staged), bulk_one, slot_next,
-            [&](std::uint64_t n) { return (bulk(n) + ceiling(bulk(n), ranks)) * 16; }, "staged " + text);
+        for (const unsigned blocks : {1u, 7u, 64u}) {
+          const std::uint32_t step = 16;
+          const std::uint64_t places = 2 * layout::step_places * std::uint64_t{step} * blocks * 16;
+          EXPECT_EQ(check_steps(map, algorithm::two_shot, element, 1000, step, blocks).ok(),
+                    places <= map.bulk_stride)
+              << blocks << " blocks, " << text;
+        }
         EXPECT_TRUE(check_room(map, pull_form::two_shot, element, 1ull << 60).ok()) << "nothing is staged";
 
         expect_exact([&](std::uint64_t n) { return check_scratch(map, 3, n, element); }, map.scratch_offset(0),
@@ -144,7 +148,8 @@ TEST(room, a_count_that_no_number_of_bytes_holds_is_refused) {
                               algorithm::two_shot_packet, algorithm::wide_packet, algorithm::line_packet})
     EXPECT_FALSE(check_room(map, how, 8, UINT64_MAX - 7).ok()) << name_of(how);
   EXPECT_FALSE(check_room(map, reduce_form::direct, 8, UINT64_MAX - 7).ok());
-  EXPECT_FALSE(check_room(map, pull_form::staged, 8, UINT64_MAX - 7).ok());
+  EXPECT_FALSE(check_steps(map, algorithm::two_shot, 8, UINT64_MAX - 7, 128, 16).ok());
+  EXPECT_FALSE(check_steps(map, algorithm::one_shot, 8, 64, 128, 16).ok()) << "not in steps";
   EXPECT_TRUE(check_room(workspace(1, 64), algorithm::one_shot, 8, UINT64_MAX - 7).ok()) << "a copy";
 }
 
@@ -251,7 +256,11 @@ TEST(room, chunks_are_cut_so_that_they_fit_and_are_not_much_smaller) {
       const std::uint64_t piece = chunk_elements(algorithm::one_shot, map, ~0ull >> 1, element, false);
       EXPECT_TRUE(check_room(map, reduce_form::direct, element, piece).ok()) << ranks;
       EXPECT_TRUE(check_room(map, pull_form::gathered, element, gathered_pull_bytes(map) / element).ok()) << ranks;
-      EXPECT_TRUE(check_room(map, pull_form::staged, element, staged_pull_bytes(map, ~0ull >> 1) / element).ok());
+      for (const unsigned blocks : {1u, 3u, 33u, 64u})
+        for (const std::uint64_t bytes : {std::uint64_t{1} << 10, std::uint64_t{9} << 20, most_stepped_bytes})
+          if (const std::uint32_t step = two_shot_step(bytes, map, blocks))
+            EXPECT_TRUE(check_steps(map, algorithm::two_shot, element, bytes / element, step, blocks).ok())
+                << ranks;
     }
     for (std::uint64_t bytes = 0; bytes < 1ull << 40; bytes = bytes * 3 + 1)
       for (const unsigned most : {1u, 2u, 16u, 64u}) {

@@ -87,14 +87,14 @@ class lone_rank {
   void run() {
     for (const algorithm how :
          {algorithm::packet, algorithm::two_shot_packet, algorithm::one_shot, algorithm::two_shot, algorithm::ring})
-      all_reduce(how);
+      all_reduce({how, blocks});
+    for (const bool pulls : {false, true}) all_reduce({algorithm::two_shot, blocks, {}, nullptr, false, 48, pulls});
     for (const reduce_form form : {reduce_form::packet, reduce_form::direct, reduce_form::two_phase}) reduce(form);
     for (const move_form form : {move_form::packet, move_form::direct, move_form::pull, move_form::spread})
       move(form);
     for (const bool is_long : {false, true}) transfers(is_long);
     for (const bool sums : {false, true}) swaps(sums);
-    for (const pull_form form : {pull_form::one_shot, pull_form::two_shot, pull_form::gathered, pull_form::staged})
-      pull(form);
+    for (const pull_form form : {pull_form::one_shot, pull_form::two_shot, pull_form::gathered}) pull(form);
     pull_move();
     for (const fused_form form :
          {fused_form::packet, fused_form::two_shot_packet, fused_form::one_shot, fused_form::two_shot})
@@ -182,12 +182,19 @@ class lone_rank {
     std::printf("%s %d\n", family, number);
   }
 
-  void all_reduce(algorithm how) {
+  void all_reduce(const device_launch& how) {
     const std::uint64_t count = elements - 3;
     const call_record record = record_of(collective::all_reduce, count);
     plant(record);
-    must(side().all_reduce({how, blocks}, input_.get(), output_.get(), count, record, stream_), "all_reduce");
-    expect_all(name_of(how), 0, output_.get(), count, 256);
+    if (how.pulls) copy_bulk();
+    must(side().all_reduce(how, input_.get(), output_.get(), count, record, stream_), "all_reduce");
+    expect_all(name_of(how.how), how.step_units != 0, output_.get(), count, 256);
+  }
+
+  // What rank 0 was planted with is also what it finds when it fetches.
+  void copy_bulk() {
+    const std::uint64_t from = side().map().bulk, bytes = side().map().messages - from;
+    must(cudaMemcpy(workspace(1) + from, workspace(0) + from, bytes, cudaMemcpyDeviceToDevice), "copy");
   }
 
   void reduce(reduce_form form) {
@@ -203,19 +210,14 @@ class lone_rank {
     const std::uint64_t count = elements / 2 - 3;
     movement how;
     how.bytes = count * sizeof(bfloat16);
-    if (form == move_form::spread) {
+    if (form == move_form::spread)
       how.from = 1;
-    } else {
+    else
       how.output_stride = how.bytes;
-    }
     const call_record record =
         record_of(form == move_form::spread ? collective::broadcast : collective::all_gather, count);
     plant(record);
-    const layout& map = side().map();
-    if (form == move_form::pull)
-      must(cudaMemcpy(workspace(1) + map.bulk, workspace(0) + map.bulk, map.messages - map.bulk,
-                      cudaMemcpyDeviceToDevice),
-           "copy");
+    if (form == move_form::pull) copy_bulk();
     must(side().move({form, blocks, how}, input_.get(), output_.get(), record, stream_), "move");
     const std::byte* const theirs = output_.get() + how.output_stride;
     if (form != move_form::spread)
@@ -284,10 +286,7 @@ class lone_rank {
     const std::uint64_t count = elements - 3;
     const auto c = pull_from_all(collective::all_reduce, count);
     plant(c.record);
-    const layout& map = side().map();
-    must(cudaMemcpy(workspace(1) + map.bulk, workspace(0) + map.bulk, map.messages - map.bulk,
-                    cudaMemcpyDeviceToDevice),
-         "copy");
+    copy_bulk();
     must(side().pull_reduce(form, blocks, c, stream_), "pull_reduce");
     expect_all("pull", static_cast<int>(form), output_.get(), form == pull_form::two_shot ? elements / 2 : count,
                256);

@@ -17,7 +17,6 @@ enum class pull_way {
   one_shot,
   two_shot,
   gathered,
-  staged,
   reduce_scatter,
   reduce,
   reduce_gathered,
@@ -27,16 +26,15 @@ enum class pull_way {
   all_to_all_pushed,
   broadcast
 };
-inline constexpr pull_way pull_ways[] = {pull_way::one_shot,          pull_way::two_shot,
-                                         pull_way::gathered,          pull_way::staged,
-                                         pull_way::reduce_scatter,    pull_way::reduce,
-                                         pull_way::reduce_gathered,   pull_way::all_gather,
-                                         pull_way::all_to_all,        pull_way::all_gather_pushed,
-                                         pull_way::all_to_all_pushed, pull_way::broadcast};
-inline constexpr const char* pull_names[] = {"one_shot_pull",   "two_shot_pull",       "gathered_pull",
-                                             "staged_pull",     "reduce_scatter_pull", "reduce_pull",
-                                             "gathered_reduce", "all_gather_pull",     "all_to_all_pull",
-                                             "all_gather_push", "all_to_all_push",     "broadcast_pull"};
+inline constexpr pull_way pull_ways[] = {
+    pull_way::one_shot,          pull_way::two_shot,   pull_way::gathered,
+    pull_way::reduce_scatter,    pull_way::reduce,     pull_way::reduce_gathered,
+    pull_way::all_gather,        pull_way::all_to_all, pull_way::all_gather_pushed,
+    pull_way::all_to_all_pushed, pull_way::broadcast};
+inline constexpr const char* pull_names[] = {"one_shot_pull",       "two_shot_pull",   "gathered_pull",
+                                             "reduce_scatter_pull", "reduce_pull",     "gathered_reduce",
+                                             "all_gather_pull",     "all_to_all_pull", "all_gather_push",
+                                             "all_to_all_push",     "broadcast_pull"};
 
 inline bool is_all_gather(pull_way how) {
   return how == pull_way::all_gather || how == pull_way::all_gather_pushed;
@@ -241,9 +239,7 @@ class pull_machine {
                            : plan.how == pull_way::gathered || plan.how == pull_way::reduce_gathered
                                ? pull_form::gathered
                                : pull_form::one_shot;
-    const auto reduce = [&](const auto& red) {
-      return plan.how == pull_way::staged ? staged_pull(s, c, red) : pull_reduce(s, c, red, form);
-    };
+    const auto reduce = [&](const auto& red) { return pull_reduce(s, c, red, form); };
     bool good = false;
     const auto of_kind = [&]<class Kind>(Kind) {
       if constexpr (requires { s.template ranged<Kind>(c.ranks); }) {

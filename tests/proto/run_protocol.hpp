@@ -3,10 +3,10 @@
 // A protocol by name, for any execution space.
 #pragma once
 
-#include "exec/dispatch.hpp"
 #include "proto/chosen_reduction.hpp"
 #include "proto/flagged.hpp"
 #include "proto/grouped_packet.hpp"
+#include "proto/kind_codes.hpp"
 #include "proto/kinds.hpp"
 #include "proto/line_packet.hpp"
 #include "proto/stand_in.hpp"
@@ -44,18 +44,12 @@ bool run_protocol_with(Space& s, const Call& c, const R& red, protocol how) {
 // f(reduction) with what kernels have for types that share one.
 template <class Kind, class F>
 bool with_shared_reduction(int ranks, F f) {
-  int type = 0, operation = 0;
+  constexpr auto codes = codes_of<Kind>();
   const std::uint32_t divisor = Kind::average ? static_cast<std::uint32_t>(ranks) : 1;
-  element_types::for_each([&](auto entry, int) {
-    if (std::is_same_v<typename decltype(entry)::type, typename Kind::element>) type = entry.code;
-  });
-  reduction_operations::for_each([&](auto entry, int) {
-    if (std::is_same_v<typename decltype(entry)::type, typename Kind::combining>) operation = entry.code;
-  });
   if constexpr (is_packed<typename Kind::element>)
-    return f(packed_reduction(operation, type, divisor));
+    return f(packed_reduction(codes.operation, codes.type, divisor));
   else
-    return f(chosen_reduction<either_float8>(operation, divisor, either_float8(type == xylFloat8e5m2)));
+    return f(chosen_reduction<either_float8>(codes.operation, divisor, either_float8(codes.type == xylFloat8e5m2)));
 }
 
 // Ranks: their number as a constant, or 0.

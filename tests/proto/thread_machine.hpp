@@ -160,7 +160,7 @@ class thread_machine {
   void prepare_addends() {
     addends_.clear();
     for (std::size_t i = 0; i < calls_.size(); ++i) {
-      addends_.push_back(std::make_unique<guarded_buffer>(calls_[i].count * sizeof(float), 4 * calls_[i].shift));
+      addends_.push_back(std::make_unique<guarded_buffer>(calls_[i].count * sizeof(float), 16 * calls_[i].shift));
       for (std::uint64_t k = 0; k < calls_[i].count && calls_[i].with_addend; ++k) {
         const float element = addend_element(i, k);
         std::memcpy(addends_[i]->data() + k * sizeof element, &element, sizeof element);
@@ -210,6 +210,7 @@ class thread_machine {
     // At once, and in steps of some sizes, whose numbers have room beside the first 2^48 epochs.
     constexpr std::uint32_t steps[] = {0, 1, 3, 8};
     if (plan_.last_epoch < 1ull << 47) c.step_units = steps[(plan_.seed + i) % 4];
+    c.pulls = (plan_.seed + i) / 4 % 2;
     const std::uint64_t places = std::uint64_t{2} * layout::step_places * std::max(plan.blocks, plan.odd_blocks);
     if (how == protocol::two_shot && places * c.step_units * 16 > map_.bulk_stride) c.step_units = 1;
     if (!plan_.ring.empty()) c.ring = seat_in(plan_.ring, r);

@@ -61,7 +61,6 @@ class idle_device : public device_side {
     return check_room(map_, how.form, how.what.bytes);
   }
   result pull_reduce(pull_form form, unsigned, const pull_call<device_capacity>& what, xylStream_t) override {
-    XYL_TRY(check_way(form != pull_form::staged, what.record));
     return check_room(map_, form, facts_of(what.record.type)->bytes, what.count);
   }
   result pull_move(window_use, unsigned, const movement&, const pull_call<device_capacity>&, xylStream_t) override {

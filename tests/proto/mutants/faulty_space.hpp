@@ -18,7 +18,7 @@ enum class ordering_fault {
   no_sync_after_await,  // lanes read what another lane has awaited, without meeting it
   no_departure,         // headers are not waited for: nobody knows that the peers have left earlier calls
   early_reuse,          // one slot instead of two
-  early_step,           // two places for steps instead of three
+  early_step,           // one place for steps instead of two
   no_credit,            // a pair's ring is written on without waiting for the receiver
   not_taken,            // a rank returns while peers may still read its buffer
   line_in_pieces,       // a line whose number is seen before its data
@@ -94,8 +94,8 @@ struct one_slot_layout : layout {
   static constexpr unsigned slot(epoch_t) { return 0; }
 };
 
-struct two_places_layout : layout {
-  static constexpr unsigned step_places = 2;
+struct one_place_layout : layout {
+  static constexpr unsigned step_places = 1;
 };
 
 // A fingerprint that equals everything: for headers that were not waited for.
@@ -116,7 +116,7 @@ struct faulty_call<ordering_fault::early_reuse> : call<machine_capacity> {
 
 template <>
 struct faulty_call<ordering_fault::early_step> : call<machine_capacity> {
-  two_places_layout map;
+  one_place_layout map;
 };
 
 template <>

@@ -190,9 +190,8 @@ int run(copied_calls, std::uint64_t seed) {
 
 constexpr form mutated_forms[] = {form::direct, form::pull,       form::spread, form::single_copy, form::two_phase,
                                   form::shift,  form::long_shift, form::swap,   form::one_way};
-constexpr pull_way mutated_pulls[] = {pull_way::one_shot, pull_way::two_shot,   pull_way::gathered,
-                                      pull_way::staged,   pull_way::all_gather, pull_way::all_gather_pushed,
-                                      pull_way::broadcast};
+constexpr pull_way mutated_pulls[] = {pull_way::one_shot,   pull_way::two_shot,          pull_way::gathered,
+                                      pull_way::all_gather, pull_way::all_gather_pushed, pull_way::broadcast};
 
 // What can go wrong in a protocol. Slots and departures are those of calls, credits those of pairs.
 bool applies(std::string_view fault, std::string_view how) {
@@ -215,13 +214,12 @@ bool applies(std::string_view fault, std::string_view how) {
   };
   if (is_pull()) {
     // In the gathered form flags of every block say what the others are told at the end.
-    const bool is_staged = how == pull_names[static_cast<int>(pull_way::staged)];
-    const bool departs = how != pull_names[static_cast<int>(pull_way::gathered)] && !is_staged;
+    const bool departs = how != pull_names[static_cast<int>(pull_way::gathered)];
     if (fault == "not_taken") return departs;
-    // The flags of a staged call, which all calls here are, say what headers would; so do those of a root.
+    // The flags of a root say what headers would.
     const bool has_root = how == pull_names[static_cast<int>(pull_way::broadcast)];
-    if ((is_staged || has_root) && fault == "no_departure") return false;
-    return fault != "no_credit" && (is_staged || fault != "early_reuse");
+    if (has_root && fault == "no_departure") return false;
+    return fault != "no_credit" && fault != "early_reuse";
   }
   if (has_lines) return fault == "none" || fault == "no_departure" || fault == "early_reuse";
   if (how == copied_name) return fault == "none" || fault == "relaxed_post" || fault == "relaxed_await";
