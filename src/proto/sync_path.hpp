@@ -12,8 +12,9 @@
 //             memory operations; its paragraph on vectors still calls 64 bits the largest scalar), b128 at system
 //             scope from PTX ISA 8.4 and SM 70 on. What that is worth outside the GPU is CUDA's to say: naturally
 //             aligned accesses of 16 bytes to mapped host memory are preserved as single ones for hosts and other
-//             devices (CUDA programming guide, mapped memory), and atomic at system scope (libcu++, memory model, atomicity); NVIDIA knows of no machine that splits them. For memory of
-//             a peer that is reached without native atomics nothing is said.
+//             devices (CUDA programming guide, mapped memory), and atomic at system scope (libcu++, memory model,
+//             atomicity); NVIDIA knows of no machine that splits them. For memory of a peer that is reached without
+//             native atomics nothing is said.
 //   flag      plain data, then a flag with release and acquire at system scope: PTX, everywhere
 //   flag-gpu  the same at the scope of a GPU, whose ranks share one second-level cache: PTX, where all ranks are on
 //             one GPU
