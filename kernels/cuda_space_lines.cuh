@@ -2,7 +2,7 @@
 //
 // The CUDA space with lines of 16 bytes that are seen whole (proto/line_packet.hpp): a lane stores and loads each in
 // one access. A sheet is a warp's, so that the lines of an instruction follow each other. Each lane waits for its
-// own lines alone, and does not look again at what has come.
+// own lines alone, and does not look again when all of them have come.
 #pragma once
 
 #include "kernels/cuda_space.cuh"

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One-shot allreduce with lines of 16 bytes that are seen whole ("LL16"): as with packets, every rank puts its whole
-// message into every peer's memory and reduces what arrives there in rank order; but one epoch is enough for 12
-// bytes of data, so that a third more than the message is sent where packets send twice as much. For links that are
-// the limit, such as that to host memory. Relies on aligned 16-byte stores and loads being single accesses, see
+// One-shot allreduce with lines of 16 bytes that are seen whole ("LL16"): as with packets, every rank puts its
+// whole message into every peer's memory and reduces what arrives there in rank order; but one epoch is enough for
+// 12 bytes of data, so that a third more than the message is sent where packets send twice as much. For links that
+// are the limit, such as that to host memory. Relies on aligned 16-byte stores and loads being single accesses, see
 // sync_path.hpp.
 //
 // A lane moves bundles: three units of 16 bytes in four lines. Lanes that store at the same time have their bundles
 // in one sheet, so that each of a bundle's units, and of its lines, is beside those of the other lanes: an
 // instruction of a warp moves 512 bytes that follow each other. All groups of lanes of all blocks take a sheet each
-// in turn, so that what is on its way lies together. A lane is one bundle ahead with sending, no more: a link that goes both ways is busy in both,
-// and whoever takes bundle n has been sent what the peer sends before it takes n - 1. So nobody waits for ever.
+// in turn, so that what is on its way lies together. A lane is one bundle ahead with sending, no more: a link that
+// goes both ways is busy in both, and whoever takes bundle n has been sent what the peer sends before it takes
+// n - 1. So nobody waits for ever.
 //
 // Relies on, besides space.hpp:
 //

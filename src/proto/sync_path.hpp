@@ -9,11 +9,12 @@
 //   ll16      16-byte lines of 12 bytes of data and an epoch, stored whole (scalar ld/st.relaxed.sys.b128): PTX and
 //             CUDA, in host memory, on one GPU and between GPUs with native atomics, which NVLink has. A memory
 //             instruction with a scalar type is one operation on all its bytes (PTX ISA, memory consistency model,
-//             memory operations), b128 at system scope from PTX ISA 8.4 and SM 70 on. What that is worth outside the
-//             GPU is CUDA's to say: naturally aligned accesses of 16 bytes to mapped host memory are preserved as
-//             single ones for hosts and other devices (CUDA programming guide, mapped memory), and atomic at system
-//             scope (libcu++, memory model, atomicity); NVIDIA knows of no machine that splits them. For memory of
-//             a peer that is reached without native atomics nothing is said.
+//             memory operations; its paragraph on vectors still calls 64 bits the largest scalar), b128 at system
+//             scope from PTX ISA 8.4 and SM 70 on. What that is worth outside the GPU is CUDA's to say: naturally
+//             aligned accesses of 16 bytes to mapped host memory are preserved as single ones for hosts and other
+//             devices (CUDA programming guide, mapped memory), and atomic at system scope (libcu++, memory model,
+//             atomicity); NVIDIA knows of no machine that splits them. For memory of a peer that is reached without
+//             native atomics nothing is said.
 //   flag      plain data, then a flag with release and acquire at system scope: PTX, everywhere
 //   flag-gpu  the same at the scope of a GPU, whose ranks share one second-level cache: PTX, where all ranks are on
 //             one GPU

@@ -133,9 +133,9 @@ TEST_F(planning, lines_of_16_bytes_are_used_in_host_memory_where_their_path_is) 
     return s.choose(s.device, bytes, s.has_lines_for(type, operation));
   };
   const planned p = decide();
-  EXPECT_EQ(choice(p, 256 << 10), algorithm::line_packet);
-  EXPECT_NE(choice(p, 256 << 10, xylMax), algorithm::line_packet) << "there are sums alone";
-  EXPECT_NE(choice(p, 256 << 10, xylSum, xylInt32), algorithm::line_packet);
+  EXPECT_EQ(choice(p, 128 << 10), algorithm::line_packet);
+  EXPECT_NE(choice(p, 128 << 10, xylMax), algorithm::line_packet) << "there are sums alone";
+  EXPECT_NE(choice(p, 128 << 10, xylSum, xylInt32), algorithm::line_packet);
   EXPECT_EQ(choice(p, 64 << 20), algorithm::one_shot);
   EXPECT_EQ(choice(decide(algorithm::line_packet), 8), algorithm::line_packet);
   EXPECT_EQ(choice(decide(algorithm::line_packet), 8, xylAvg), algorithm::one_shot);
