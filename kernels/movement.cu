@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(deliver_lanes)
 __global__ void __launch_bounds__(move_lanes, 2)
     pull_exchange_kernel(const __grid_constant__ pull_arguments<argument_capacity(0)> given) {
   cuda_space space(given);
-  pull_exchange(space, view_of<false>(given), given.how, given.use);
+  pull_exchange(space, pull_view(given), given.how, given.use);
 }
 
 template <class Function>

@@ -187,6 +187,12 @@ TEST_F(planning, ranks_on_one_gpu_keep_what_was_measured_there) {
   EXPECT_EQ(p.agreed.choice.device.from, selection::origin::defaults);
   for (std::uint64_t bytes : {1ull, 64ull << 10, 65ull << 10, 600ull << 10, 1ull << 30})
     EXPECT_EQ(p.agreed.choice.choose(p.agreed.choice.device, bytes, true), plain.choose(plain.device, bytes, true));
+  EXPECT_EQ(plain.device.fetched_bytes, UINT64_MAX);
+  EXPECT_LE(p.agreed.choice.device.fetched_bytes, 1u << 20) << "shares are fetched";
+  made_ranks two(topo::test::one_switch(2), {0, 0});
+  const selection of_two = two.decide().agreed.choice;
+  EXPECT_EQ(of_two.choose(of_two.device, 8 << 20, true), algorithm::one_shot);
+  EXPECT_EQ(of_two.choose(of_two.device, (8 << 20) + 16, true), algorithm::two_shot);
 }
 
 TEST_F(planning, variables_win_over_the_model) {

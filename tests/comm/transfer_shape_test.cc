@@ -56,6 +56,20 @@ TEST(transfer_shape, headers_of_blocks_without_a_ring_lie_beside_their_flag) {
   EXPECT_LE(map.long_header_offset(1, 64) + sizeof(line), map.flag_offset(flag_family::message, 1, 65));
 }
 
+TEST(transfer_shape, two_shots_go_in_steps_from_where_a_block_has_more_than_one) {
+  for (const unsigned ranks : {2u, 3u, 4u, 8u})
+    for (const unsigned blocks : {1u, 16u, 33u, 64u}) {
+      const layout map = layout_of(ranks, 64);
+      const std::uint32_t step = two_shot_step(1 << 30, map, blocks);
+      ASSERT_GT(step, 0u);
+      const std::uint64_t one_step = std::uint64_t{step} * 16 * blocks * ranks;
+      EXPECT_EQ(two_shot_step(one_step, map, blocks), 0u);
+      EXPECT_EQ(two_shot_step(one_step + 1, map, blocks), step);
+      EXPECT_LE(2 * layout::step_places * std::uint64_t{step} * 16 * blocks, map.bulk_stride);
+    }
+  EXPECT_EQ(two_shot_step(1 << 30, layout_of(1, 64), 64), 0u) << "a copy";
+}
+
 TEST(transfer_shape, nobody_to_send_to) {
   EXPECT_EQ(shape_of_transfer(1 << 30, layout_of(1, 128), 64), transfer_shape{});
 }
