@@ -119,8 +119,7 @@ __device__ __forceinline__ void store_unit_once(unit16* to, unit16 u) {
   __builtin_assume(__isGlobal(to));
   __stcs(reinterpret_cast<uint4*>(to), make_uint4(u.word[0], u.word[1], u.word[2], u.word[3]));
 }
-// Waits for the load that the unit came from.
-__device__ __forceinline__ void use_unit(const unit16& u) {
+__device__ __forceinline__ void need_unit(const unit16& u) {
   asm volatile("" ::"r"(u.word[0]), "r"(u.word[1]), "r"(u.word[2]), "r"(u.word[3]) : "memory");
 }
 // The turn word is shared by the blocks of one device alone.

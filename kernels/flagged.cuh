@@ -16,7 +16,7 @@ struct one_shot_protocol {
   }
 };
 struct two_shot_protocol {
-  static constexpr unsigned lanes(int ranks) { return ranks == 0 ? 256 : ranks == 2 ? 320 : 384; }
+  static constexpr unsigned lanes(int ranks) { return ranks == 0 ? 256 : 320; }
   template <class S, class Call, class R>
   static __device__ __forceinline__ void run(S& s, const Call& c, const R& red) {
     two_shot_allreduce(s, c, red);

@@ -2,7 +2,8 @@
 //
 // Which kernels exist, by type and algorithm, as handles for the CUDA runtime. Compiles with any compiler. The
 // functions packet_kernels, wide_packet_kernels, line_packet_kernels and flagged_kernels are instantiated in
-// kernels/packet_*.cu and bulk_*.cu, in files of their own for each type, but in one for all types that share kernels (proto/stand_in.hpp).
+// kernels/packet_*.cu and bulk_*.cu, in files of their own for each type, but in one for all types that share kernels
+// (proto/stand_in.hpp).
 #pragma once
 
 #include <array>

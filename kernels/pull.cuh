@@ -20,7 +20,7 @@ namespace xyl {
 template <class T>
 constexpr unsigned pull_lanes(int ranks) {
   constexpr bool is_small = sizeof(T) == 1 && !std::is_same_v<T, packed>;
-  return is_small ? 320 : ranks < 4 ? 384 : ranks == 4 ? 448 : 512;
+  return is_small || ranks < 4 ? 320 : ranks == 4 ? 448 : 512;
 }
 
 // A kernel's arguments as the protocols' call.

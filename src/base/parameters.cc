@@ -184,8 +184,7 @@ constexpr parameter_info table[] = {
      "they are the choice for a size, ll128 lines of 128 bytes for every allreduce up to 4 MB (of float16, "
      "bfloat16 and float32: other types have no kernels for them), ll16 lines of 16 bytes for every sum of those "
      "between two ranks, a flag's name neither; without +pdl launches do not overlap. list prints the table of "
-     "paths "
-     "and chooses as auto does.",
+     "paths and chooses as auto does.",
      store_sync},
     {"XYLEM_DETERMINISTIC", "switch", "0", "", "0 or 1",
      "1 allows only algorithms that add in rank order, so that results do not depend on message size or machine.",
@@ -209,8 +208,10 @@ constexpr parameter_info table[] = {
     {"XYLEM_PULL", "choice", "auto", "", "auto, never, oneshot, twoshot or staged",
      "Whether registered buffers are read and written in place, and how an allreduce does it; auto: from a size on "
      "where that is faster, unless XYLEM_ALGO says how; oneshot: every rank reads all inputs (where they are not "
-     "the outputs); twoshot: every rank reduces a share; staged: as auto, and in an allreduce of other device memory "
-     "in two shots ranks fetch their shares from copies of the inputs.",
+     "the outputs); twoshot: every rank reduces a share; staged: as auto, and in an allreduce of other device "
+     "memory "
+     "in two shots ranks fetch their shares from where peers have copied them, which auto does among more than two "
+     "ranks of one GPU from 768 KB on.",
      [](std::string_view text, parameters& out) {
        return store_choice(text, std::array{"auto", "never", "oneshot", "twoshot", "staged"},
                            [&](int at) { out.pull = static_cast<pull_use>(at); });

@@ -52,7 +52,6 @@ result communicator::reduce_device(const request& r, const chosen_operation& op)
     return collect_by_copies(r, bytes, record);
   if (!op.scale && op.combining == xylSum && op.divisor == 1 && goes_as_message(r, bytes))
     return swap_messages(r, bytes, record);
-  const bool has_all = r.what == collective::all_reduce && has_all_ways(r.type);
   algorithm how = selection_.choose(
       selection_.device, bytes, r.what == collective::all_reduce && selection_.has_lines_for(r.type, op.recorded));
   // A ring is for everybody's result; a block for each rank is two-shot's first half.

@@ -34,7 +34,7 @@ constexpr std::uint64_t device_wide_bytes(int ranks) {
 }
 // Of all pairs' rings. Each of two ranks has a GPU's whole link to itself.
 constexpr std::uint64_t device_message_bytes(int ranks) { return ranks <= 2 ? 4 << 20 : 2 << 20; }
-// Blocks have flags for every rank: 1.3 MB of them with four ranks and with eight.
+// Blocks have flags for every rank: 1.5 MB of them with four ranks and with eight.
 constexpr std::uint32_t device_blocks(int ranks) { return ranks <= 4 ? 128 : 64; }
 // Four chunks of 4 MB that copy engines move, and their results: in host memory, or where somebody wants it in the
 // devices'.

@@ -72,12 +72,14 @@ bool on_one_gpu(std::span<const device_handle> all) {
 // Where algorithms change on devices, unless variables or a plan file say it.
 void choose_for_devices(const planning_input& in, const topo::plan& plan, selection::limits& device,
                         std::vector<std::string>& notes) {
+  // On one GPU two-shots fetch shares, whoever chose them, among more than two ranks (sent / fetched: 64M of 4 353 /
+  // 272 us, of 8 850 / 640, 1M of 8 17.6 / 15.4, but 256K 9.3 / 11). Two ranks take the same time either way.
+  if (in.hosts.size() > 2 && on_one_gpu(in.devices) && in.wishes.pull == pull_use::automatic)
+    device.fetched_bytes = 768 << 10;
   if (device.from != selection::origin::defaults || in.hosts.size() == 1) return;
-  // A model does not overrule a measurement, which the defaults are on one GPU. There shares are fetched, among more
-  // than two ranks (sent / fetched: 64M of 4 353 / 272 us, of 8 850 / 640, 1M of 8 17.6 / 15.4, but 256K 9.3 / 11);
-  // two take the same time either way, and from 16 MB on less than in one shot (46 / 41 us, 64M 185 / 142).
+  // A model does not overrule a measurement, which the defaults are on one GPU; there two ranks take two shots from
+  // where these are faster than one (16M 41 and 46 us, 64M 142 and 185).
   if (on_one_gpu(in.devices)) {
-    if (in.hosts.size() > 2 && in.wishes.pull == pull_use::automatic) device.fetched_bytes = 768 << 10;
     if (in.hosts.size() == 2) device.one_shot_bytes = std::min<std::uint64_t>(device.one_shot_bytes, 8 << 20);
     return;
   }

@@ -88,7 +88,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
     s.device.from = origin::staged;
   } else if (ranks <= 2) {
     // Chunks of 16 MB are faster between two GPUs (64M in 232 us, in chunks of 8 MB 259), which have more blocks
-    // than ranks of one GPU, of which the second-level cache would rather have smaller ones (189 us, and 174).
+    // than ranks of one GPU; these take one shot up to one such chunk (see planning.cc).
     s.device = thresholds(208 << 10, 512 << 10, UINT64_MAX, blocks > 96 ? 16 << 20 : 8 << 20);
     per_block(2 << 10, 8 << 10, 4 << 10);
   } else if (ranks <= 4) {
@@ -332,7 +332,8 @@ bool selection::plausible(std::uint32_t of_ranks) const {
   }
   return ranks == of_ranks && (forced == automatic || forced < static_cast<std::uint32_t>(algorithms)) &&
          (lines == automatic ? device.wide_bytes == 0
-                             : without_lines(static_cast<algorithm>(lines)) == algorithm::one_shot) &&
+                             : lines == static_cast<std::uint32_t>(algorithm::wide_packet) ||
+                                   lines == static_cast<std::uint32_t>(algorithm::line_packet)) &&
          host.chunk_bytes != 0 && device.chunk_bytes != 0 && max_pull_blocks != 0;
 }
 

@@ -42,7 +42,7 @@ struct selection {
     // other thresholds and the ranges say. Device only, and only where those are a way to synchronise; 0: none.
     std::uint64_t wide_from_bytes;
     std::uint64_t wide_bytes;
-    std::uint64_t chunk_bytes;  // a longer message is cut into chunks of this size
+    std::uint64_t chunk_bytes;  // a longer message is cut into chunks of this size, but for two-shots in steps
     // Device only: the bytes of a message that make one more block worth while.
     std::uint64_t packet_bytes_per_block;
     std::uint64_t two_shot_packet_bytes_per_block;

@@ -106,7 +106,9 @@ struct reasons {
     if (is_chosen)
       return p == sync_path::packet ? "yes, for small messages"
              : is_flag(p)           ? "yes, for what is not packets"
-                                    : "yes, for some allreduces";
+             : p == sync_path::line_packet && facts.link != sync_link::host_memory
+                 ? "yes, where XYLEM_ALGO asks for it"
+                 : "yes, for some allreduces";
     if (!t.works()) return "no";
     if (refused) return "no: device memory is not used";
     if (wishes.path != sync_wishes::no_path) return "no: XYLEM_SYNC asks for another";

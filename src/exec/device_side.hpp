@@ -156,8 +156,7 @@ class device_side {
                         const call_record& record, xylStream_t stream) = 0;
   virtual result move(const device_move& how, const void* send, void* recv, const call_record& record,
                       xylStream_t stream) = 0;
-  // On registered buffers. what: buffers, count and record; the rest is filled
-  // in.
+  // On registered buffers. what: buffers, count and record; the rest is filled in.
   virtual result pull_reduce(pull_form form, unsigned blocks, const pull_call<device_capacity>& what,
                              xylStream_t stream) = 0;
   virtual result pull_move(window_use use, unsigned blocks, const movement& how,

@@ -109,7 +109,7 @@ struct call {
   // Units that a block of a one-shot sends before it takes as many, or a block of a two-shot of each share; the same
   // on all ranks. 0: all at once. One-shot kernels for a constant number of ranks look at it only between two.
   std::uint32_t step_units = 0;
-  // Two-shot in steps: peers come for what is theirs (see two_shot.hpp).
+  // Two-shot: peers come for what is theirs (see two_shot.hpp).
   bool pulls = false;
   layout map;
   std::byte* workspace[Capacity] = {};  // every rank's workspace, as this rank reaches it

@@ -81,7 +81,7 @@ enum class flag_family : int {
   taken,           // of single_copy_exchange(): by who has taken what this rank offered
   pulled,          // of pull.hpp: by who is done with this rank's buffers,
   pull_gather,     // and has a share of the result,
-  pull_stage,      // or has its input in its workspace
+  pull_stage,      // or, as a root, has its data where the others read it
   copied_share,    // of copied.hpp, in numbers of chunks,
   copied_result,   // and the same of results
   one_way,         // of one_way.hpp, in numbers of messages: by who has taken them out

@@ -7,8 +7,9 @@
 //            whatever wrote its input, in earlier launches, is done. Every block hears all of them itself, so that
 //            nothing else is needed before a peer's memory is touched.
 //   work     each element of a buffer is written by one rank, which alone reads what it overwrites.
-//   depart   a block that has done its work tells the peers' blocks of its index, and waits for the same of them:
-//            when all blocks have, this rank's input may be changed, and its output is complete. Grids are equal on
+//   depart   a block that has done its work (or read its last, where what it stores is nobody else's affair) tells the
+//            peers' blocks of its index, and waits for the same of them: when all blocks have, this rank's input may
+//            be changed, and what others write of its output is complete. Grids are equal on
 //            all ranks. (A launch's last block could speak for its rank, but it would have to find out first that
 //            it is the last: 0.4 us more.)
 #pragma once
@@ -39,8 +40,8 @@ XYL_FN bool arrive_to_pull(S& s, const Call& c) {
   return good;
 }
 
-// Only for blocks that have arrived, and have done their work: which is the same part of all buffers for the blocks
-// of one index.
+// Only for blocks that have arrived, and have done their work, or what peers may see of it: which is the same part of
+// all buffers for the blocks of one index. The barrier and the post's release cover what the lanes have read, too.
 template <class S, class Call>
 XYL_FN void begin_to_depart(S& s, const Call& c) {
   post_all(s, c, flag_family::pulled);
@@ -94,7 +95,7 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input 
             data[j][0] = finish_unit(c, red, place(j), true, acc);
           }
 #pragma unroll
-          for (int j = 0; j < unroll; ++j) has_loaded(s, data[j][0]);
+          for (int j = 0; j < unroll; ++j) is_needed_here(s, data[j][0]);
         }
         if (units.end - first <= unroll * lanes && end == units.end) has_read();
         if (u >= end) break;

@@ -40,9 +40,8 @@
 //                      let the next launch be scheduled; neither orders memory
 //   announce(l, d, e), hear<N>(l, e, d, w)   put and get_all that order as post and await do (spaces of single
 //                      lanes: put and get_all do)
-//   begin_early(), join()   begin() in two halves: epoch() after the first, the verdict by the second (see
-//   packet.hpp) part(total)        this block's part of [0, total), divided beforehand (part_of_block in
-//   partition.hpp)
+//   begin_early(), join()   begin() in two halves: epoch() after the first, the verdict by the second (see packet.hpp)
+//   part(total)        this block's part of [0, total), divided beforehand (part_of_block in partition.hpp)
 //
 // Launch boundaries: what a rank read and wrote in earlier launches happens before whatever a peer does in launches
 // after the one in which it got a packet of this launch. The reuse of a slot rests on this where no flag was posted
@@ -114,10 +113,10 @@ XYL_FN void store_once(S& s, unit16* to, const unit16& data) {
   else
     s.store16(to, data);
 }
-// Where loads may still be on their way when a lane goes on: this one has come.
+// A hint for compilers: the value is made here, not where it is stored. It orders nothing.
 template <class S>
-XYL_FN void has_loaded(S& s, const unit16& data) {
-  if constexpr (requires { s.has_loaded(data); }) s.has_loaded(data);
+XYL_FN void is_needed_here(S& s, const unit16& data) {
+  if constexpr (requires { s.is_needed_here(data); }) s.is_needed_here(data);
 }
 // Hints, of as many of those bytes' first lines as may be on their way together.
 template <class S>

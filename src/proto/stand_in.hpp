@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The types that kernels are made for: types that are seldom asked for share one. For these there are also fewer
-// ways: allreduces do not go in lines of 128 bytes.
+// ways: allreduces do not go in lines of 128 or 16 bytes.
 #pragma once
 
 #include "proto/either_float8.hpp"

@@ -76,80 +76,6 @@ TEST_F(planning, how_devices_synchronise_is_in_the_table_and_in_the_description)
   EXPECT_TRUE(description_of(without)["synchronisation"]["device_memory"].is_null());
 }
 
-TEST_F(planning, lines_of_128_bytes_are_used_where_their_path_is_and_nowhere_else) {
-  made_ranks ranks(topo::test::one_switch(2), {0, 1});
-  sync_decision sync;
-  const auto decide = [&](bool is_wish = false) {
-    ranks.wishes.forced_algorithm.reset();
-    if (is_wish) ranks.wishes.forced_algorithm = algorithm::wide_packet;
-    planning_input in = ranks.input();
-    in.sync = &sync;
-    planned p;
-    EXPECT_TRUE(make_choice(in, p).ok());
-    EXPECT_TRUE(p.agreed.plausible(2));
-    return p;
-  };
-  const auto uses = [](const planned& p, std::uint64_t bytes, bool all_reduces = true) {
-    const selection& s = p.agreed.choice;
-    return s.choose(s.device, bytes, all_reduces) == algorithm::wide_packet;
-  };
-  for (std::uint64_t bytes = 1; bytes < 1ull << 32; bytes *= 2) {
-    EXPECT_FALSE(uses(decide(), bytes)) << bytes;
-    EXPECT_FALSE(uses(decide(true), bytes)) << bytes;
-  }
-  EXPECT_TRUE(has_note(description_of(decide(true)), "XYLEM_ALGO=ll128 is not possible here"));
-  sync.choice.wide_packets = true;
-  const planned p = decide();
-  EXPECT_TRUE(uses(p, 1 << 20));
-  EXPECT_FALSE(uses(p, 1 << 20, false)) << "other collectives have no such form";
-  EXPECT_FALSE(uses(p, 64 << 20));
-  EXPECT_FALSE(uses(p, 1));
-  EXPECT_NE(p.agreed.choice.choose(p.agreed.choice.host, 1 << 20, true), algorithm::wide_packet);
-  EXPECT_NE(description_of(p).dump().find("{\"up_to\":2097152,\"algorithm\":\"ll128\"}"), std::string::npos);
-  for (std::uint64_t bytes = 1; bytes < 1ull << 32; bytes *= 2) {
-    EXPECT_TRUE(uses(decide(true), bytes)) << bytes;
-    const selection forced = decide(true).agreed.choice;
-    EXPECT_EQ(forced.choose(forced.host, bytes, true), algorithm::one_shot) << "not between processors";
-  }
-}
-
-TEST_F(planning, lines_of_16_bytes_are_used_in_host_memory_where_their_path_is) {
-  made_ranks ranks(topo::test::one_switch(2), {0, 1});
-  sync_decision sync;
-  sync.choice.line_packets = true;
-  bool is_staged = true;
-  const auto decide = [&](std::optional<algorithm> wish = {}) {
-    ranks.wishes.forced_algorithm = wish;
-    planning_input in = ranks.input();
-    in.sync = &sync;
-    in.is_staged = is_staged;
-    planned p;
-    EXPECT_TRUE(make_choice(in, p).ok());
-    EXPECT_TRUE(p.agreed.plausible(2));
-    return p;
-  };
-  const auto choice = [](const planned& p, std::uint64_t bytes, int operation = xylSum, int type = xylBfloat16) {
-    const selection& s = p.agreed.choice;
-    return s.choose(s.device, bytes, s.has_lines_for(type, operation));
-  };
-  const planned p = decide();
-  EXPECT_EQ(choice(p, 128 << 10), algorithm::line_packet);
-  EXPECT_NE(choice(p, 128 << 10, xylMax), algorithm::line_packet) << "there are sums alone";
-  EXPECT_NE(choice(p, 128 << 10, xylSum, xylInt32), algorithm::line_packet);
-  EXPECT_EQ(choice(p, 64 << 20), algorithm::one_shot);
-  EXPECT_EQ(choice(decide(algorithm::line_packet), 8), algorithm::line_packet);
-  EXPECT_EQ(choice(decide(algorithm::line_packet), 8, xylAvg), algorithm::one_shot);
-  // The other kind has no memory here.
-  for (const std::uint64_t bytes : {8ull, 256ull << 10, 8ull << 20})
-    EXPECT_NE(choice(decide(algorithm::wide_packet), bytes), algorithm::wide_packet);
-  EXPECT_TRUE(has_note(description_of(decide(algorithm::wide_packet)), "XYLEM_ALGO=ll128 is not possible here"));
-  // Elsewhere nobody has found it faster, but who wants it has it.
-  is_staged = false;
-  for (std::uint64_t bytes = 1; bytes < 1ull << 32; bytes *= 2)
-    EXPECT_NE(choice(decide(), bytes), algorithm::line_packet) << bytes;
-  EXPECT_EQ(choice(decide(algorithm::line_packet), 8), algorithm::line_packet);
-}
-
 TEST_F(planning, thresholds_are_those_of_the_fastest_that_runs) {
   made_ranks ranks = interleaved();
   const planned p = ranks.decide();
@@ -187,8 +113,9 @@ TEST_F(planning, ranks_on_one_gpu_keep_what_was_measured_there) {
   EXPECT_EQ(p.agreed.choice.device.from, selection::origin::defaults);
   for (std::uint64_t bytes : {1ull, 64ull << 10, 65ull << 10, 600ull << 10, 1ull << 30})
     EXPECT_EQ(p.agreed.choice.choose(p.agreed.choice.device, bytes, true), plain.choose(plain.device, bytes, true));
-  EXPECT_EQ(plain.device.fetched_bytes, UINT64_MAX);
   EXPECT_LE(p.agreed.choice.device.fetched_bytes, 1u << 20) << "shares are fetched";
+  ranks.wishes.packet_bytes = 100;
+  EXPECT_LE(ranks.decide().agreed.choice.device.fetched_bytes, 1u << 20) << "whoever chose two shots";
   made_ranks two(topo::test::one_switch(2), {0, 0});
   const selection of_two = two.decide().agreed.choice;
   EXPECT_EQ(of_two.choose(of_two.device, 8 << 20, true), algorithm::one_shot);

@@ -68,6 +68,10 @@ TEST(transfer_shape, two_shots_go_in_steps_from_where_a_block_has_more_than_one)
       EXPECT_LE(2 * layout::step_places * std::uint64_t{step} * 16 * blocks, map.bulk_stride);
     }
   EXPECT_EQ(two_shot_step(1 << 30, layout_of(1, 64), 64), 0u) << "a copy";
+  // Of more ranks the regions are smaller: up to 32 there is room for steps.
+  EXPECT_TRUE(can_step(layout_of(32, 64)));
+  EXPECT_GT(two_shot_step(1 << 30, layout_of(32, 64), 64), 0u);
+  EXPECT_FALSE(can_step(layout_of(64, 64)));
 }
 
 TEST(transfer_shape, nobody_to_send_to) {

@@ -61,6 +61,7 @@ class device_rank {
       windows = std::move(made);
     }
     const bool windows_of_hosts = windows != nullptr;
+    reaches_memory_ = !windows_of_hosts;
     must(side_->connect(all, rank_, std::move(windows)), "connect");
     sync_choice sync;
     sync.packet_overlap = sync.flag_overlap =
@@ -160,7 +161,10 @@ class device_rank {
     for (std::uint64_t done = 0; done < count; done += most) {
       const std::uint64_t part = std::min(most, count - done);
       device_launch shape{how, blocks};
-      if (how == algorithm::two_shot) shape.step_units = two_shot_step(part * element_bytes, map_, blocks);
+      if (how == algorithm::two_shot) {
+        shape.step_units = two_shot_step(part * element_bytes, map_, blocks);
+        shape.pulls = reaches_memory_ && mix64(part) % 2;  // alike on all ranks
+      }
       must(side_->all_reduce(shape, static_cast<const std::byte*>(send) + done * element_bytes,
                              static_cast<std::byte*>(recv) + done * element_bytes, part, record, stream),
            "all_reduce");
@@ -183,7 +187,7 @@ class device_rank {
   static constexpr std::size_t page_bytes = 4096;
   int rank_ = 0, ranks_ = 0;
   unsigned most_blocks_ = 1;
-  bool has_wide_packets_ = false, has_line_packets_ = false;
+  bool reaches_memory_ = true, has_wide_packets_ = false, has_line_packets_ = false;
   layout map_;
   control_block* control_ = nullptr;
   std::unique_ptr<device_side> side_;

@@ -21,6 +21,7 @@ struct planned {
   std::uint64_t count;
   int odd_rank = -1;  // its fingerprint differs: all ranks must give up here, and nowhere else
   std::uint32_t step_units = 0;
+  bool pulls = false;
 };
 
 template <class Call = call<machine_capacity>>
@@ -46,6 +47,7 @@ schedule_explorer::outcome explore_calls(int ranks, unsigned lanes, const std::v
       c.count = calls[i].count;
       c.fingerprint = 0x1234567890abcdefull + i + 1000 * (r == calls[i].odd_rank);
       c.step_units = calls[i].step_units;
+      c.pulls = calls[i].pulls;
       // A lane's own verdict; with several lanes the last one's stands for all.
       good[mine] = run_protocol<sum_of_floats, 0>(s, c, calls[i].how);
     }
@@ -146,15 +148,20 @@ TEST(schedule, three_ranks) {
   expect_clean(3, 1, {{protocol::ring, 5}, {protocol::two_shot, 5}, {protocol::ring, 12}});
 }
 
-// Four floats are a unit. The last step is short in the first call, and there is one in the last.
 TEST(schedule, two_shots_in_steps) {
   constexpr auto two_shot = protocol::two_shot, packet = protocol::packet;
   expect_clean(2, 1, {{two_shot, 25, -1, 1}});  // four steps, so that a place is used again
   expect_clean(2, 1, {{two_shot, 8, -1, 1}, {packet, 2}, {two_shot, 12, -1, 1}});
   expect_clean(2, 2, {{two_shot, 9, -1, 1}});
   expect_clean(2, 1, {{two_shot, 24, 1, 1}, {two_shot, 3}});
+  // Shares that are fetched, alone and in the slots of shares that were sent.
+  expect_clean(2, 1, {{two_shot, 33, -1, 1, true}});
+  expect_clean(2, 1, {{two_shot, 12, -1, 1, true}, {packet, 2}, {two_shot, 12, -1, 1}, {packet, 2}});
+  expect_clean(2, 1, {{two_shot, 12, -1, 1}, {two_shot, 9, -1, 0, true}, {two_shot, 12, -1, 1, true}});
+  expect_clean(2, 2, {{two_shot, 9, -1, 1, true}});
 }
 
+// Four floats are a unit. The last step is short in the first call, and there is one in the last.
 TEST(schedule, one_shots_in_steps) {
   using enum protocol;
   expect_clean(2, 1, {{one_shot, 17, -1, 2}, {one_shot, 8, -1, 1}, {one_shot, 4, -1, 2}});
