@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Allreduce with bulk data and one flag per (source, block): one-shot and ring (two_shot.hpp has two-shot). Data is
-// written with plain stores; the flag's release and the reader's acquire order it. A block's flag covers what that block wrote,
-// and block b of the reader reads nothing else, so no wait is wider than it must be.
+// written with plain stores; the flag's release and the reader's acquire order it. A block's flag covers what that
+// block wrote, and block b of the reader reads nothing else, so no wait is wider than it must be.
 #pragma once
 
 #include "proto/shares.hpp"
