@@ -5,9 +5,10 @@
 // ahead of its peers. Relies on bulk data and flags as flagged.hpp does.
 //
 // A block deals with its part of the shares in steps, of which three are under way: it sends one, reduces the one
-// before and takes the results of the one before that, and then meets its peers, once. The same little memory is
-// written again and again, so that it stays in the GPU's second-level cache, where a workspace of the message's size
-// would go to memory and come back. A message of one step is what two-shot is without steps.
+// before and takes the results of the one before that, and then meets its peers, once. One launch so carries a long
+// message in a small workspace, with loads and stores of all three on their way together. (Where a block met its peers
+// twice a step, 64M between two ranks of one GPU took 213 us instead of 142, of four 328 instead of 272.) A message of
+// one step is what two-shot is without steps.
 //
 // Sent and given means written into the peers' workspaces, or (pulls) into the own one, where the peers come for it:
 // that writes less, and reads more from afar.
