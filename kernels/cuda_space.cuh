@@ -188,8 +188,6 @@ class cuda_space {
   __device__ __forceinline__ void store16(unit16* to, unit16 data) { machine::store_unit(to, data); }
   __device__ __forceinline__ unit16 load_once16(const unit16* from) const { return machine::load_unit_once(from); }
   __device__ __forceinline__ void store_once16(unit16* to, unit16 data) { machine::store_unit_once(to, data); }
-  // Sums that were put off until behind a barrier cost registers, more than there are for two ranks.
-  __device__ __forceinline__ void is_needed_here(const unit16& data) const { machine::need_unit(data); }
 
  protected:
   static constexpr unsigned polls_per_look = 128;

@@ -119,9 +119,6 @@ __device__ __forceinline__ void store_unit_once(unit16* to, unit16 u) {
   __builtin_assume(__isGlobal(to));
   __stcs(reinterpret_cast<uint4*>(to), make_uint4(u.word[0], u.word[1], u.word[2], u.word[3]));
 }
-__device__ __forceinline__ void need_unit(const unit16& u) {
-  asm volatile("" ::"r"(u.word[0]), "r"(u.word[1]), "r"(u.word[2]), "r"(u.word[3]) : "memory");
-}
 // The turn word is shared by the blocks of one device alone.
 __device__ __forceinline__ std::uint64_t load_turn(const std::uint64_t* turn) {
   std::uint64_t word;

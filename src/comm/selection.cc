@@ -88,7 +88,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
     s.device.from = origin::staged;
   } else if (ranks <= 2) {
     // Chunks of 16 MB are faster between two GPUs (64M in 232 us, in chunks of 8 MB 259), which have more blocks
-    // than ranks of one GPU; these take one shot up to one such chunk (see planning.cc).
+    // than ranks of one GPU; those take one shot up to 8 MB (see planning.cc).
     s.device = thresholds(208 << 10, 512 << 10, UINT64_MAX, blocks > 96 ? 16 << 20 : 8 << 20);
     per_block(2 << 10, 8 << 10, 4 << 10);
   } else if (ranks <= 4) {

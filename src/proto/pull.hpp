@@ -94,8 +94,6 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input 
             for (int p = 0; p < batch; ++p) combine_unit(red, p == 0, data[j][p], acc);
             data[j][0] = finish_unit(c, red, place(j), true, acc);
           }
-#pragma unroll
-          for (int j = 0; j < unroll; ++j) is_needed_here(s, data[j][0]);
         }
         if (units.end - first <= unroll * lanes && end == units.end) has_read();
         if (u >= end) break;

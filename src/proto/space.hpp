@@ -113,11 +113,6 @@ XYL_FN void store_once(S& s, unit16* to, const unit16& data) {
   else
     s.store16(to, data);
 }
-// A hint for compilers: the value is made here, not where it is stored. It orders nothing.
-template <class S>
-XYL_FN void is_needed_here(S& s, const unit16& data) {
-  if constexpr (requires { s.is_needed_here(data); }) s.is_needed_here(data);
-}
 // Hints, of as many of those bytes' first lines as may be on their way together.
 template <class S>
 XYL_FN void will_write_lines(S& s, const std::byte* there, std::uint64_t bytes) {
