@@ -197,12 +197,12 @@ constexpr parameter_info table[] = {
        return store_choice(text, std::array{"auto", "baseline", "avx2", "avx512"},
                            [&](int at) { out.host_instructions = static_cast<instruction_set>(at); });
      }},
-    {"XYLEM_SINGLE_COPY", "choice", "auto", "", "auto, always or never",
-     "Which messages in host memory are read straight from the other process's buffer, where the system lets every "
-     "rank do that; always: from 64 KB on, which is faster for data that was not written since it was last sent; "
-     "auto: from where it is as fast for data just written, too, or nearly so.",
+    {"XYLEM_SINGLE_COPY", "choice", "never", "", "never or always",
+     "Whether messages of 64 KB and more in host memory are read straight from the other process's buffer, where "
+     "the "
+     "system lets every rank do that; staging was as fast or faster wherever it was measured.",
      [](std::string_view text, parameters& out) {
-       return store_choice(text, std::array{"auto", "always", "never"},
+       return store_choice(text, std::array{"never", "always"},
                            [&](int at) { out.single_copy = static_cast<single_copy_use>(at); });
      }},
     {"XYLEM_PULL", "choice", "auto", "", "auto, never, oneshot, twoshot or staged",

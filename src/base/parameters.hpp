@@ -27,7 +27,7 @@ enum class instruction_set : std::uint8_t { automatic, baseline, avx2, avx512 };
 
 // For which long messages in host memory: for those where it is no slower with freshly written data, for all, or
 // none.
-enum class single_copy_use : std::uint8_t { automatic, always, never };
+enum class single_copy_use : std::uint8_t { never, always };
 
 // Whether, and how, ranks read each other's buffers where they lie.
 enum class pull_use : std::uint8_t { automatic, never, one_shot, two_shot, staged };
@@ -59,7 +59,7 @@ struct parameters {
   bool forced_sync_overlaps = false;  // it was named with +pdl
   bool list_sync = false;
   bool deterministic = false;
-  single_copy_use single_copy = single_copy_use::automatic;
+  single_copy_use single_copy = single_copy_use::never;
   pull_use pull = pull_use::automatic;
   instruction_set host_instructions = instruction_set::automatic;
   std::int64_t connect_timeout_ns = 10'000'000'000;

@@ -20,16 +20,16 @@ namespace {
 // Budgets of one slot of a host workspace, shared by all sources.
 constexpr std::uint64_t host_packet_bytes = 256 << 10;
 constexpr std::uint64_t host_bulk_bytes = 4 << 20;
-// A ring of 32 chunks of 16 KB for each of a few peers, of smaller ones for more: the receiver takes one out while
-// the next is put in.
-constexpr std::uint64_t host_message_bytes = 4 << 20;
-constexpr std::uint32_t host_ring_slots = 32;
+// A ring of chunks of 16 KB for each of a few peers, of smaller ones for more: the receiver takes one out while the
+// next is put in. As large as what layout::place() takes turns over.
+constexpr std::uint64_t host_message_bytes = 16 << 20;
+constexpr std::uint32_t host_ring_slots = 128;
 constexpr std::uint64_t host_ring_bytes = host_ring_slots * ((16 << 10) + layout::header_bytes);
-// Small messages on their way from each of the ranks; of 4 KB up to 7 ranks, of 112 bytes where they are many.
+// Small messages on their way from each of the ranks; of 4 KB up to 7 ranks, of 496 bytes where they are many.
 constexpr std::uint32_t host_one_way_slots = 32;
 constexpr std::uint64_t host_one_way_bytes = 1 << 20;
-// See layout::place(): twice a first-level cache.
-constexpr std::uint64_t host_spread_bytes = 96 << 10;
+// See layout::place(): of what a rank writes to all others.
+constexpr std::uint64_t host_spread_bytes = 1 << 20;
 // Polls before yielding where ranks outnumber processors, and where each has one: some 300 us. Who yields sooner,
 // on a machine with other work, loses a slice of milliseconds to that whenever a peer takes longer than a small
 // message (2 MB of an allreduce took 67 ms beside compilers, of which every chunk waited for several such slices;
@@ -52,7 +52,7 @@ result communicator::create(int ranks, int rank, const allgather_function& excha
       layout::make(static_cast<std::uint32_t>(ranks), 1, host_packet_bytes, host_bulk_bytes,
                    std::min(host_message_bytes, static_cast<unsigned>(ranks) * host_ring_bytes), host_ring_slots)
           .with_one_way(host_one_way_slots, host_one_way_bytes, selection::most_one_way_bytes));
-  map.spread = host_spread_bytes;
+  map.spread = host_spread_bytes / static_cast<unsigned>(std::max(1, ranks - 1));
   // A rank that waits for the answer of a stopped one must be back, to name it, before others give up on itself.
   peer_ways ways;
   ways.handshake_ms =

@@ -74,7 +74,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
     s.device.wide_bytes_per_block = wide_bytes_per_block;
     s.device.other_bytes_per_block = 1;
   };
-  s.host = thresholds(0, 0, 64 << 10, 256 << 10);
+  s.host = thresholds(0, 0, 64 << 10, 1 << 20);
   // Measured with several ranks on one GPU. Packets cost twice the bytes to every peer, one-shot once; the more
   // peers, the sooner a share for each is better.
   if (staged) {
@@ -104,22 +104,12 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   if (p.packet_bytes || p.one_shot_bytes || p.forced_algorithm) s.host.from = s.device.from = origin::variable;
   if (p.packet_bytes) s.host.packet_bytes = s.device.packet_bytes = *p.packet_bytes;
   if (p.one_shot_bytes) s.host.one_shot_bytes = s.device.one_shot_bytes = *p.one_shot_bytes;
-  // Lines that another processor has just written come slowly through the kernel (between 2 ranks 64 KB of a
-  // broadcast took 12.0 us, staged 4.0), others fast (2.9 us, staged 3.9). From 512K on an allgather takes as long
-  // either way, and one-way transfers from 8 MB on; then fewer meetings of the ranks are better, above all where
-  // they share processors. Staging whose two copies one core makes loses sooner, also with lines just written: an
-  // alltoall of 128K pieces takes 16.6 us, through the kernel 15.3, of 512K 100 and 70; 64K sent and received at
-  // the same time 7.2 and 6.9, 2M 352 and 249 (and 256K sent one way 17.9 and 20.3, which no rank can tell). The
-  // root of a scatter does nothing but copy: 128K pieces take 10.7 us and 12.3, 1M 147 and 109, with lines that
-  // nobody writes 9.2 and 5.1, 134 and 54.
-  s.single_copy_bytes = s.personal_single_copy_bytes = s.one_way_single_copy_bytes = s.pair_single_copy_bytes =
-      UINT64_MAX;
-  if (ranks > 1 && can_read && !p.forced_algorithm && p.single_copy != single_copy_use::never) {
-    const bool always = p.single_copy == single_copy_use::always;
-    s.single_copy_bytes = always ? 64 << 10 : 512 << 10;
-    s.personal_single_copy_bytes = s.pair_single_copy_bytes = 64 << 10;
-    s.one_way_single_copy_bytes = always ? 64 << 10 : 8 << 20;
-  }
+  // Staged / through the kernel, between 2 ranks of one node: allgather 256K 12 / 18 us, 1M 46 / 68, 16M 1790 / 2240;
+  // gather 256K 7.7 / 18, 16M 1130 / 2080; 256K sent and received at once 20 / 26, 64M 3900 / 4800; broadcast 128M 16.8
+  // ms / 24.1.
+  s.single_copy_bytes = ranks > 1 && can_read && !p.forced_algorithm && p.single_copy == single_copy_use::always
+                            ? 64 << 10
+                            : UINT64_MAX;
   s.one_way_bytes = ranks > 1 && !p.forced_algorithm ? most_one_way_bytes : 0;
   // Measured with rows of 14 KB, several ranks on one GPU: a second launch costs 2.4 us and more, but the first is
   // as fast as the bare allreduce, which the forms in one step are only while a block or two have each row. Between

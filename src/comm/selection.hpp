@@ -62,12 +62,8 @@ struct selection {
   };
   limits host;
   limits device;
-  // Host: pieces of at least so many bytes are taken from the sender's buffer, see proto/single_copy.hpp. The same
-  // from everyone to everyone, a piece of its own for everyone, where one rank sends or receives, and of pairs.
+  // Host: pieces of at least so many bytes are taken from the sender's buffer, see proto/single_copy.hpp.
   std::uint64_t single_copy_bytes;
-  std::uint64_t personal_single_copy_bytes;
-  std::uint64_t one_way_single_copy_bytes;
-  std::uint64_t pair_single_copy_bytes;
   // Host: of broadcast, gather, scatter and reduce, pieces of at most so many bytes are as in proto/one_way.hpp.
   std::uint64_t one_way_bytes;
   // Device: allreduces of at least so many bytes are moved by copy engines, and other collectives in which a rank

@@ -40,7 +40,7 @@ struct host_reduction {
   std::uint32_t divisor;
 
   // Results are shared out to further ranks while they are in the first-level cache.
-  static constexpr std::uint64_t piece = 16 * 1024;
+  static constexpr std::uint64_t piece = 16 * 1024, passed_bytes = 4 * 1024;
 
   template <class S, class Call, class From>
   void reduce_all(S& s, const Call& c, range units, From from, bool share, std::uint64_t to) const {
@@ -52,11 +52,31 @@ struct host_reduction {
     in_pieces(bytes_in(*this, units, c.count), [&](std::uint64_t at, std::uint64_t bytes) {
       const void* sources[host_capacity];
       for (int p = 0; p < c.ranks; ++p) sources[p] = staged[p] + at;
-      reduce_range(output + at, next == nullptr ? nullptr : next + at, sources, c.ranks, bytes / element_bytes,
-                   divisor);
+      const bool is_apart = next == nullptr || stages_apart(s);
+      reduce_range(output + at, is_apart ? nullptr : next + at, sources, c.ranks, bytes / element_bytes, divisor);
       if (share)
-        for (int k = 2; k < c.ranks; ++k) s.copy(c.workspace[(c.rank + k) % c.ranks] + to + at, output + at, bytes);
+        for (int k = is_apart ? 1 : 2; k < c.ranks; ++k)
+          stage(s, c.workspace[(c.rank + k) % c.ranks] + to + at, output + at, bytes);
     });
+  }
+
+  // The result goes to offset `to` of one peer's workspace alone.
+  template <class S, class Call, class From>
+  void reduce_for(S& s, const Call& c, range units, From from, int peer, std::uint64_t to) const {
+    alignas(64) std::byte passed[passed_bytes];
+    const std::byte* staged[host_capacity];
+    for (int p = 0; p < c.ranks; ++p)
+      staged[p] = p == c.rank ? c.input + units.begin * 16 : c.workspace[c.rank] + from(p);
+    const std::uint64_t bytes = bytes_in(*this, units, c.count);
+    for (std::uint64_t at = 0; at < bytes; at += passed_bytes) {
+      const std::uint64_t size = std::min(passed_bytes, bytes - at);
+      const void* sources[host_capacity];
+      for (int p = 0; p < c.ranks; ++p) sources[p] = staged[p] + at;
+      const bool is_apart = stages_apart(s);
+      std::byte* const there = c.workspace[peer] + to + at;
+      reduce_range(is_apart ? passed : there, nullptr, sources, c.ranks, size / element_bytes, divisor);
+      if (is_apart) stage(s, there, passed, size);
+    }
   }
 
   // See proto/pull.hpp. Calls bring all ranks' buffers.
@@ -69,28 +89,45 @@ struct host_reduction {
       const void* sources[host_capacity];
       for (int p = 0; p < c.ranks; ++p) sources[p] = input(p) + first + at;
       std::byte* const output = (outputs == 0 ? kept : output_of(0)) + at;
-      std::byte* const also = also_kept ? kept + at : outputs > 1 ? output_of(1) + at : nullptr;
+      const bool is_apart = also_kept && stages_apart(s);
+      std::byte* const also = is_apart      ? nullptr
+                              : also_kept   ? kept + at
+                              : outputs > 1 ? output_of(1) + at
+                                            : nullptr;
       reduce_range(output, also, sources, c.ranks, bytes / element_bytes, divisor);
+      if (is_apart) stage(s, kept + at, output, bytes);
       for (int k = also_kept ? 1 : 2; k < outputs; ++k) s.copy(output_of(k) + at, output, bytes);
     });
   }
 
   template <class S, class Call>
-  void reduce_pair(S&, const Call& c, range units, std::uint64_t from, int next, std::uint64_t to,
+  void reduce_pair(S& s, const Call& c, range units, std::uint64_t from, int next, std::uint64_t to,
                    bool finished) const {
     const std::byte* const arrived = c.workspace[c.rank] + from;
     const std::byte* const input = c.input + units.begin * 16;
     std::byte* const sent = c.workspace[next] + to;
     in_pieces(bytes_in(*this, units, c.count), [&](std::uint64_t at, std::uint64_t bytes) {
       const void* const sources[2] = {arrived + at, input + at};
-      if (finished)
-        reduce_range(c.output + units.begin * 16 + at, sent + at, sources, 2, bytes / element_bytes, divisor);
-      else
+      if (finished) {
+        std::byte* const output = c.output + units.begin * 16 + at;
+        const bool is_apart = stages_apart(s);
+        reduce_range(output, is_apart ? nullptr : sent + at, sources, 2, bytes / element_bytes, divisor);
+        if (is_apart) stage(s, sent + at, output, bytes);
+      } else {
         reduce_range(sent + at, nullptr, sources, 2, bytes / element_bytes, 1);
+      }
     });
   }
 
  private:
+  // Whether results go to the peers' memory in a pass of their own.
+  template <class S>
+  static bool stages_apart(S& s) {
+    if constexpr (requires { s.wants_stage(); })
+      return s.wants_stage();
+    else
+      return false;
+  }
   template <class F>
   static void in_pieces(std::uint64_t bytes, F f) {
     for (std::uint64_t at = 0; at < bytes; at += piece) f(at, std::min(piece, bytes - at));

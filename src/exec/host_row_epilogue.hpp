@@ -28,7 +28,7 @@ struct host_row_kind : fused_kind<portable_codec<T>, portable_quantiser, 0> {
         loops->mix(there, w, token);
         from = there;
       } else {
-        s.copy(there, from, bytes);
+        stage(s, there, from, bytes);
       }
     }
   }

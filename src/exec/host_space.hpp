@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "exec/host_hints.hpp"
+#include "exec/host_stage.hpp"
 #include "exec/host_wait.hpp"
 #include "os/process_memory.hpp"
 #include "proto/space.hpp"
@@ -23,7 +24,8 @@ class host_space {
   static_assert(word::is_always_lock_free);
 
  public:
-  host_space(host_wait& waits, control_block& control) : waits_(waits), control_(control) {}
+  host_space(host_wait& waits, control_block& control, const store_choice& stores = {})
+      : waits_(waits), control_(control), staging_(stores) {}
 
   // Lets take() work: how the ranks' processes, which outlive this, are called, and how their memory is read.
   void reach(const std::vector<std::int64_t>& processes, process_reader read) {
@@ -58,6 +60,7 @@ class host_space {
   static bool all(bool verdict) { return verdict; }
 
   void post(flag* f, epoch_t e) {
+    staging_.settle();
     // Release: the data this thread wrote to the peer is there before the flag.
     word(f->epoch).store(e, std::memory_order_release);
   }
@@ -97,6 +100,7 @@ class host_space {
     // Release: a packet says that this rank is in this launch, and with it that its earlier ones, and their reads
     // of the slot that a peer may write next, are over (see launch boundaries in space.hpp). No launch orders them
     // here.
+    staging_.settle();
     const std::uint64_t tag = static_cast<std::uint64_t>(e) << 32;
     word(l->word[0]).store(tag | (data & 0xffffffffu), std::memory_order_release);
     word(l->word[1]).store(tag | data >> 32, std::memory_order_release);
@@ -132,9 +136,18 @@ class host_space {
   static unit16 load16(const unit16* p) { return *p; }
   static unit16 load_peer16(const unit16* p) { return *p; }
   static void store16(unit16* p, unit16 v) { *p = v; }
-  static void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
-    if (bytes != 0) std::memcpy(to, from, bytes);
+  void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+    if (fills_caches_)
+      copy_past_caches(to, from, bytes);
+    else if (bytes != 0)
+      std::memcpy(to, from, bytes);
   }
+  // Of the calls that follow: what each rank gets. Outputs that will not stay in the caches anyway need not be
+  // brought there to be written: copies of 8 MB then took 290 us instead of 430, of 2 MB 73 instead of 55.
+  void expect_output(std::uint64_t bytes) { fills_caches_ = bytes >= 8 << 20; }
+  // To where another rank will read.
+  void stage(std::byte* to, const std::byte* from, std::uint64_t bytes) { staging_.copy(to, from, bytes); }
+  bool wants_stage() { return staging_.wants_copy(); }
 
   // See proto/single_copy.hpp. In steps, between which it finds out that it should give up.
   bool take(std::byte* to, std::uint64_t address, std::uint64_t bytes, waiting w) {
@@ -162,6 +175,8 @@ class host_space {
  private:
   host_wait& waits_;
   control_block& control_;
+  host_stage staging_;
+  bool fills_caches_ = false;
   epoch_t epoch_ = 0;
   epoch_t found_in_ = 0;  // of calls that differ
   const std::vector<std::int64_t>* processes_ = nullptr;

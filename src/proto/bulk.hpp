@@ -58,7 +58,7 @@ XYL_FN void push_input(S& s, const Call& c, const R& red, range units, std::uint
                        int last_step) {
   if constexpr (ranged_reduction<R>) {
     for (int k = first_step; k <= last_step; ++k)
-      s.copy(c.workspace[(c.rank + k) % c.ranks] + to, c.input + units.begin * 16, bytes_in(red, units, c.count));
+      stage(s, c.workspace[(c.rank + k) % c.ranks] + to, c.input + units.begin * 16, bytes_in(red, units, c.count));
   } else {
     using T = typename R::element;
     const bool aligned = is_aligned(c.input, 16);
@@ -94,7 +94,7 @@ XYL_FN void deliver(S& s, const Call& c, const R& red, range units, int holder, 
                     int forward = -1, std::uint64_t to = 0) {
   if constexpr (ranged_reduction<R>) {
     const std::uint64_t bytes = bytes_in(red, units, c.count);
-    if (forward >= 0) s.copy(c.workspace[forward] + to, c.workspace[holder] + from, bytes);
+    if (forward >= 0) stage(s, c.workspace[forward] + to, c.workspace[holder] + from, bytes);
     s.copy(c.output + units.begin * 16, c.workspace[holder] + from, bytes);
   } else {
     using T = typename R::element;

@@ -18,7 +18,7 @@ XYL_FN std::uint64_t piece_offset(const S&, const Call& c, epoch_t e, int p, std
   const std::uint64_t region = c.map.bulk_offset(slot, static_cast<unsigned>(p));
   if constexpr (is_single_lane<S>)
     return bytes <= c.map.inline_bytes() ? c.map.inline_offset(slot, static_cast<unsigned>(p))
-                                         : region + c.map.place_widely(e, bytes);
+                                         : region + c.map.place(e, bytes);
   else
     return region;
 }

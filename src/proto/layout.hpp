@@ -159,10 +159,13 @@ struct control_block {
 
 struct layout {
   // From a header to the first packet. A GPU wants packets aligned to the 128 bytes that a warp moves at once; on
-  // processors what the header leaves free carries tiny messages, which come with the header's own cache line.
-  static constexpr std::uint64_t header_bytes = 128;
+  // processors what the header leaves free carries tiny messages, which come with the header's own cache line or with
+  // the next ones (an allreduce of 256 bytes took 0.20 us there, 0.24 elsewhere).
+  static constexpr std::uint64_t header_bytes = 512;
   // Team lines: rows of a launch, meetings of a row, groups of a row.
   static constexpr unsigned team_rows = 16, team_sets = 2, team_groups = 128;
+  // See place().
+  static constexpr std::uint64_t near_bytes = 2 << 10;
   // Self-tests of sync paths: what a rank notes for itself, and what a peer sends it in a round.
   static constexpr std::uint64_t trial_state_bytes = 4096, trial_data_bytes = 4096;
 
@@ -363,28 +366,20 @@ struct layout {
   XYL_FN constexpr std::uint64_t scratch_bytes() const {
     return pair_blocks * pair_slots * (header_bytes + pair_chunk);
   }
-  // Where in its region a call puts `bytes`. Calls of one slot take turns over `spread` bytes: on processors, lines
-  // that the peer's first-level cache still holds from the last call cost twice as much to write and to read as
-  // lines that have moved on to its second level (32 KB between 2 ranks: 7.9 us in one place, 4.1 us spread over 64
-  // KB).
+  // Where in its region a call puts `bytes`. On processors, long messages of one slot take turns over so much that
+  // their lines have left the second-level caches of who wrote and of who read them: to write a line that both hold is
+  // what takes longest. (32 KB written and read by both of two ranks: over 64 KB 6 us, over 1 MB 3.9, over 2 to 4 MB
+  // 2.5; on other days 3 us everywhere.) Short ones stay in the first-level caches: an allreduce of 512 bytes took 0.26
+  // us in one place, 0.38 over 96 KB and more, of 2 KB 0.42 and 0.50, of 4 KB 0.86 and 0.52.
   XYL_FN constexpr std::uint64_t place(epoch_t epoch, std::uint64_t bytes) const {
-    return place_in(epoch, bytes, spread);
-  }
-  // The same for larger pieces that one rank writes and others read: they take turns over so much that their lines
-  // have left the second level too (a stream of 64 KB pieces between two ranks: 12.9 GB/s over 128 KB, 19.7 over
-  // 256 KB, 23 over 4 MB).
-  XYL_FN constexpr std::uint64_t place_widely(epoch_t epoch, std::uint64_t bytes) const {
-    return place_in(epoch, bytes, bytes <= spread / 4 ? spread : 16 * bytes);
+    const std::uint64_t step = (bytes + 127) / 128 * 128;
+    const std::uint64_t room = spread < bulk_stride ? spread : bulk_stride;
+    const std::uint64_t near = spread / 64 < near_bytes ? spread / 64 : near_bytes;
+    return bytes <= near || room < 2 * step ? 0 : (epoch >> 1) % (room / step) * step;
   }
 
  private:
   XYL_FN constexpr bool has_one_writer() const { return ranks == 2 && blocks > 1; }
-  XYL_FN constexpr std::uint64_t place_in(epoch_t epoch, std::uint64_t bytes, std::uint64_t wanted) const {
-    const std::uint64_t step = (bytes + 127) / 128 * 128;
-    const std::uint64_t room = wanted < bulk_stride ? wanted : bulk_stride;
-    return step == 0 || spread == 0 || room < 2 * step ? 0 : (epoch >> 1) % (room / step) * step;
-  }
-
   XYL_FN constexpr std::uint64_t trial_bytes() const {
     return trial_state_bytes + (2 * sizeof(flag) * ranks + 4095) / 4096 * 4096 + 2 * trial_data_bytes * ranks;
   }

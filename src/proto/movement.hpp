@@ -101,7 +101,7 @@ XYL_FN void push_piece(S& s, const Call& c, const std::byte* piece, std::uint64_
                        range units, std::uint64_t to, int first_step, int last_step) {
   if constexpr (copying_space<S>) {
     for (int k = first_step; k <= last_step; ++k)
-      s.copy(c.workspace[rank_after(c, k)] + to, piece + units.begin * 16, bytes_of(units, bytes));
+      stage(s, c.workspace[rank_after(c, k)] + to, piece + units.begin * 16, bytes_of(units, bytes));
   } else {
     const lane_walk w(s, units, bytes, grain);
     const std::byte* const from = piece + units.begin * 16;
@@ -139,7 +139,7 @@ XYL_FN void deliver_and_forward(S& s, const Call& c, std::byte* piece, std::uint
   if constexpr (copying_space<S>) {
     const std::byte* const staged = c.workspace[owner] + from;
     for (int k = 1; k < c.ranks; ++k)
-      if (forward(k)) s.copy(c.workspace[rank_after(c, k)] + to, staged, bytes_of(units, bytes));
+      if (forward(k)) stage(s, c.workspace[rank_after(c, k)] + to, staged, bytes_of(units, bytes));
     s.copy(piece + units.begin * 16, staged, bytes_of(units, bytes));
   } else {
     const lane_walk w(s, units, bytes, grain);

@@ -77,14 +77,20 @@ XYL_FN bool two_phase_reduce_block(S& s, const Call& c, const R& red, int root) 
   const auto scattered = [&](int p) { return c.map.bulk_offset(slot, static_cast<unsigned>(p)) + place; };
   const auto gathered = [&](int p) { return scattered(p) + share * 16; };
   const range own = cut.of(c.rank);
-  // As if the whole output lay in the root's workspace, so that this rank's share of it falls into its region.
-  std::byte* const sent = c.workspace[root] + gathered(c.rank) - own.begin * 16;
-  const call_view<Call> reducing(c, c.input, c.rank == root ? c.output : sent);
 
   if constexpr (!is_single_lane<S>) put_headers(s, c);
   push_shares(s, c, red, cut, false, [&](int) { return scattered(c.rank); });
   if (!exchange_first_phase(s, c, flag_family::reduce_scatter, phase::scatter)) return false;
-  reduce_in_rank_order(s, reducing, red, own, scattered);
+  if constexpr (ranged_reduction<R>) {
+    if (c.rank == root)
+      reduce_in_rank_order(s, c, red, own, scattered);
+    else
+      red.reduce_for(s, c, own, scattered, root, gathered(c.rank));
+  } else {
+    // As if the whole output lay in the root's workspace, so that this rank's share of it falls into its region.
+    std::byte* const sent = c.workspace[root] + gathered(c.rank) - own.begin * 16;
+    reduce_in_rank_order(s, call_view<Call>(c, c.input, c.rank == root ? c.output : sent), red, own, scattered);
+  }
   const auto is_root = [&](int p) { return p == root; };
   post_some(s, c, flag_family::reduce_gather, is_root);
   if (c.rank != root) return true;

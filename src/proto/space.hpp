@@ -138,6 +138,15 @@ XYL_FN void let_go(S& s) {
   if constexpr (requires { s.let_go(); }) s.let_go();
 }
 
+// Of spaces that copy: to where another rank will read.
+template <class S>
+void stage(S& s, std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  if constexpr (requires { s.stage(to, from, bytes); })
+    s.stage(to, from, bytes);
+  else
+    s.copy(to, from, bytes);
+}
+
 template <class S>
 XYL_FN void sent(S& s) {
   if constexpr (requires { s.sent(); }) s.sent();

@@ -123,7 +123,7 @@ TEST(parameters, sizes_blocks_and_choices) {
   EXPECT_EQ(read_good({"XYLEM_PULL=oneshot"}).pull, pull_use::one_shot);
   EXPECT_EQ(read_good({"XYLEM_PULL=twoshot"}).pull, pull_use::two_shot);
   EXPECT_EQ(read_good({"XYLEM_PULL=staged"}).pull, pull_use::staged);
-  EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=auto"}).single_copy, single_copy_use::automatic);
+  EXPECT_EQ(read_good({}).single_copy, single_copy_use::never);
   EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=always"}).single_copy, single_copy_use::always);
   EXPECT_EQ(read_good({"XYLEM_SINGLE_COPY=never"}).single_copy, single_copy_use::never);
   EXPECT_EQ(read_good({"XYLEM_CONNECT_TIMEOUT=0.5"}).connect_timeout_ns, 500'000'000);
@@ -159,7 +159,7 @@ TEST(parameters, every_one_refuses_garbage_with_its_name_and_what_is_allowed) {
       {"XYLEM_SYNC", {"ll+", "+pdl", "ll +pdl", "list+pdl", "auto+pdl", "packet", "ll256"}},
       {"XYLEM_DETERMINISTIC", {"2", "yes", "01"}},
       {"XYLEM_ISA", {"sse", "avx1024"}},
-      {"XYLEM_SINGLE_COPY", {"yes", "0"}},
+      {"XYLEM_SINGLE_COPY", {"auto", "0"}},
       {"XYLEM_PULL", {"packet", "1"}},
       {"XYLEM_CONNECT_TIMEOUT", {"0", "86401", "10s"}},
       {"XYLEM_SOCKET_IFNAME", {"eth0,,lo", "eth0,", "^", "=^eth0", "^^eth0", "sixteen_letters_", "eth 0", "a/b"}},

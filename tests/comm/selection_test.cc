@@ -67,28 +67,17 @@ TEST(selection, a_chunk_of_a_reduce_between_two_devices_stays_in_its_region) {
   }
 }
 
-TEST(selection, takes_from_buffers_only_where_all_ranks_can_read_and_nothing_else_is_wished_for) {
+TEST(selection, takes_from_buffers_only_where_it_is_wished_for_and_all_ranks_can_read) {
   parameters p;
+  p.single_copy = single_copy_use::always;
   const selection able = selection::defaults(2, p, 0, true), unable = selection::defaults(2, p, 0, false);
-  EXPECT_LE(able.single_copy_bytes, able.one_way_single_copy_bytes);
-  EXPECT_LT(able.one_way_single_copy_bytes, UINT64_MAX);
-  // Where a core makes both copies of staging, less pays.
-  EXPECT_LE(able.personal_single_copy_bytes, able.single_copy_bytes);
-  EXPECT_LE(able.pair_single_copy_bytes, able.one_way_single_copy_bytes);
-  EXPECT_EQ(unable.personal_single_copy_bytes, UINT64_MAX);
-  EXPECT_EQ(unable.pair_single_copy_bytes, UINT64_MAX);
-  EXPECT_EQ(unable.one_way_single_copy_bytes, UINT64_MAX);
+  EXPECT_EQ(able.single_copy_bytes, 64u << 10);
   EXPECT_EQ(unable.single_copy_bytes, UINT64_MAX);
   EXPECT_NE(able.hash(), unable.hash());
   EXPECT_EQ(selection::defaults(1, p, 0, true).single_copy_bytes, UINT64_MAX);
-  p.single_copy = single_copy_use::always;
-  EXPECT_EQ(selection::defaults(2, p, 0, true).one_way_single_copy_bytes, 64u << 10);
-  EXPECT_EQ(selection::defaults(2, p, 0, false).hash(), unable.hash());
   p.forced_algorithm = algorithm::two_shot;
   EXPECT_EQ(selection::defaults(2, p, 0, true).single_copy_bytes, UINT64_MAX);
-  p = {};
-  p.single_copy = single_copy_use::never;
-  EXPECT_EQ(selection::defaults(2, p, 0, true).hash(), unable.hash());
+  EXPECT_EQ(selection::defaults(2, {}, 0, true).hash(), unable.hash());
 }
 
 TEST(selection, thresholds_of_the_environment_are_kept_and_force_wins) {

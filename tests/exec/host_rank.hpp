@@ -31,8 +31,9 @@ struct host_parts {
 class host_rank : private host_parts, public host_space {
  public:
   host_rank(thread_rank& owner, unsigned, unsigned, unsigned, std::uint64_t)
-      : host_parts(owner), host_space(waits, owner.control(owner.rank)) {
+      : host_parts(owner), host_space(waits, owner.control(owner.rank), stores_of(owner.rank)) {
     reach(processes, read_own);
+    expect_output(owner.rank % 3 == 1 ? UINT64_MAX : 0);
   }
 
   template <class Kind>
@@ -83,6 +84,11 @@ class host_rank : private host_parts, public host_space {
   }
 
  private:
+  // Both kinds of stores meet in every test of several ranks.
+  static store_choice stores_of(int rank) {
+    return rank % 2 == 0 ? store_choice() : store_choice::streaming_for(UINT64_MAX);
+  }
+
   host_transfers transfers_;
   // All ranks are this process; in small steps, and as ThreadSanitizer can see it.
   static inline const std::vector<std::int64_t> processes = std::vector<std::int64_t>(machine_capacity);

@@ -136,8 +136,9 @@ TEST(layout, calls_take_turns_over_the_spread_and_stay_inside_their_region) {
   layout l = layout::make(4, 1, 4096, 4 << 20);
   for (const std::uint64_t spread : {0ull, 4096ull, 98'304ull, 1ull << 40}) {
     l.spread = spread;
-    for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{128}, std::uint64_t{20'000},
-                                      std::uint64_t{49'152}, l.bulk_stride}) {
+    for (const std::uint64_t bytes :
+         {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{128}, layout::near_bytes, layout::near_bytes + 1,
+          std::uint64_t{20'000}, std::uint64_t{49'152}, l.bulk_stride}) {
       std::set<std::uint64_t> places;
       constexpr epoch_t first = 0xffffff00;
       for (epoch_t e = first; e < first + 20'000; e += 2) {
@@ -150,7 +151,8 @@ TEST(layout, calls_take_turns_over_the_spread_and_stay_inside_their_region) {
           ASSERT_NE(at, l.place(e + 2, bytes)) << "the next call of the slot must lie elsewhere";
         }
       }
-      EXPECT_EQ(places.size() > 1, bytes > 0 && 2 * bytes <= std::min(spread, l.bulk_stride))
+      const bool stays = bytes <= std::min(layout::near_bytes, spread / 64);
+      EXPECT_EQ(places.size() > 1, !stays && 2 * bytes <= std::min(spread, l.bulk_stride))
           << spread << " " << bytes;
     }
   }

@@ -17,8 +17,8 @@ namespace xyl::test {
 class world {
  public:
   world(int ranks, unsigned lanes) : lanes_(lanes), map_(layout::make(static_cast<unsigned>(ranks), 1, 0, 1)) {
-    map_.packet_stride = 256;  // room for eight units
-    map_.bulk_stride = 128;    // eight
+    map_.packet_stride = layout::header_bytes + 8 * sizeof(line);
+    map_.bulk_stride = 128;  // eight
     map_.wide_stride = 2 * sizeof(wide_pack);
     map_.wide = map_.packets + 2 * map_.ranks * map_.packet_stride;
     map_.bulk = map_.wide + 2 * map_.ranks * map_.wide_stride;
