@@ -187,6 +187,8 @@ class cuda_space {
   __device__ __forceinline__ unit16 load_peer16(const unit16* from) const { return machine::load_unit(from); }
   __device__ __forceinline__ void store16(unit16* to, unit16 data) { machine::store_unit(to, data); }
   __device__ __forceinline__ unit16 load_once16(const unit16* from) const { return machine::load_unit_once(from); }
+  static constexpr unsigned line_bytes = 128;
+  __device__ __forceinline__ void fetch_line(const void* from) const { machine::fetch_line(from); }
   __device__ __forceinline__ void store_once16(unit16* to, unit16 data) { machine::store_unit_once(to, data); }
 
  protected:

@@ -119,6 +119,10 @@ __device__ __forceinline__ void store_unit_once(unit16* to, unit16 u) {
   __builtin_assume(__isGlobal(to));
   __stcs(reinterpret_cast<uint4*>(to), make_uint4(u.word[0], u.word[1], u.word[2], u.word[3]));
 }
+// Asks for a line to be brought to the second-level cache; nothing waits for it.
+__device__ __forceinline__ void fetch_line(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(from)));
+}
 // The turn word is shared by the blocks of one device alone.
 __device__ __forceinline__ std::uint64_t load_turn(const std::uint64_t* turn) {
   std::uint64_t word;

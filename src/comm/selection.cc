@@ -95,8 +95,9 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
     s.device = thresholds(64 << 10, 512 << 10, 0, 8 << 20);
     per_block(1 << 10, 4 << 10, 4 << 10);
   } else {
-    // Packets / two-shot packets / two-shot: 64K 5.2 / 5.3 / 8.7 us, 128K 9.4 / 7.3 / 8.8, 256K 19 / 10.9 / 9.3.
-    s.device = thresholds(64 << 10, 192 << 10, 0, 8 << 20);
+    // Packets / two-shot packets / two-shot: 8K 3.9 / 4.1 us, 16K 4.3 / 4.2, 64K 5.2 / 4.7 / 10.6, 128K 9.4 / 6.4 /
+    // 10.6, 256K - / 9.8 / 11.0, 512K - / 19 / 12.0.
+    s.device = thresholds(12 << 10, 288 << 10, 0, 8 << 20);
     per_block(1 << 10, 2 << 10, 4 << 10);
   }
   // Whoever sets a threshold chooses between the one-shot forms and two-shot.
@@ -127,8 +128,9 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   // Meetings of the ranks cost less than a copy from here on. One-shot reads everything everywhere, but nobody
   // writes to others; on hosts two ranks gain by that, on one GPU (2, 4, 8 ranks, 256K to 64M) nobody.
   s.host.pull_bytes = 64 << 10;
-  // Between two GPUs, pushed / pulled: 2M 9.9 / 11.8 us, 4M 17.8 / 18.4, 16M 61 / 56, 64M 216 / 205.
-  s.device.pull_bytes = ranks <= 2 ? (blocks > 96 ? 8 << 20 : 2 << 20) : ranks <= 4 ? 512 << 10 : 256 << 10;
+  // Between two GPUs, pushed / pulled: 2M 9.9 / 11.8 us, 4M 17.8 / 18.4, 16M 61 / 56, 64M 216 / 205; between two ranks
+  // of one 1M 4.56 / 4.34.
+  s.device.pull_bytes = ranks <= 2 ? (blocks > 96 ? 8 << 20 : 1 << 20) : ranks <= 4 ? 512 << 10 : 256 << 10;
   s.device.one_shot_pull_bytes[false] = ranks <= 2 ? UINT64_MAX : ranks <= 4 ? 512 << 10 : 256 << 10;
   s.host.one_shot_pull_bytes[false] = ranks <= 2 ? UINT64_MAX : 0;
   s.host.fetched_bytes = UINT64_MAX;
@@ -301,7 +303,10 @@ unsigned selection::blocks_for(algorithm how, std::uint64_t bytes) const {
 
 // A block's lanes, 16 bytes each, of what it has to reduce.
 unsigned selection::pull_blocks_for(pull_form how, std::uint64_t bytes) const {
-  return even_blocks(how == pull_form::one_shot ? bytes : bytes / ranks, 8 << 10, max_pull_blocks);
+  // Between two ranks of one GPU as much as a block's lanes load at once: 1M took 4.34 us so, and 4.91 on a few blocks
+  // less, whose lanes load twice.
+  const std::uint64_t each = ranks <= 2 ? 20 << 10 : 8 << 10;
+  return even_blocks(how == pull_form::one_shot ? bytes : bytes / ranks, each, max_pull_blocks);
 }
 
 std::uint64_t selection::hash() const {

@@ -55,7 +55,7 @@ class stream_order {
 
   // After it. The event is recorded at once: later the user may have destroyed the stream.
   result after(cudaStream_t stream) {
-    XYL_TRY(cuda_result(cudaEventRecord(current_->last, stream), "cudaEventRecord"));
+    XYL_TRY(record(current_->last, stream));
     current_->is_used = true;
     return {};
   }
@@ -63,7 +63,7 @@ class stream_order {
   // What is enqueued on `stream` from now on comes after what is on `other`. A stream that is being captured takes
   // the other into its capture. The event is free again at once: the wait is for what it stands for now.
   result join(cudaStream_t stream, cudaStream_t other) {
-    XYL_TRY(cuda_result(cudaEventRecord(meeting_, other), "cudaEventRecord"));
+    XYL_TRY(record(meeting_, other));
     return cuda_result(cudaStreamWaitEvent(stream, meeting_, 0), "cudaStreamWaitEvent");
   }
 
@@ -73,6 +73,13 @@ class stream_order {
   }
 
  private:
+  static result record(cudaEvent_t event, cudaStream_t stream) {
+    const cudaError_t status = cudaEventRecord(event, stream);
+    if (status != cudaErrorInvalidResourceHandle) return cuda_result(status, "cudaEventRecord");
+    (void)cudaGetLastError();
+    return error(xylInvalidArgument, "the stream is none of the communicator's device");
+  }
+
   struct sequence {
     cudaEvent_t last = nullptr;
     unsigned long long stream = 0;   // which it was

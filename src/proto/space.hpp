@@ -113,6 +113,15 @@ XYL_FN void store_once(S& s, unit16* to, const unit16& data) {
   else
     s.store16(to, data);
 }
+// A hint: the lanes together will soon read these units of the user's buffer.
+template <class S>
+XYL_FN void will_load_units(S& s, const std::byte* buffer, std::uint64_t begin, std::uint64_t end) {
+  if constexpr (requires { s.fetch_line(buffer); }) {
+    constexpr unsigned units_of_line = S::line_bytes / 16;
+    for (std::uint64_t u = begin + s.lane() * units_of_line; u < end; u += s.lanes() * units_of_line)
+      s.fetch_line(buffer + u * 16);
+  }
+}
 // Hints, of as many of those bytes' first lines as may be on their way together.
 template <class S>
 XYL_FN void will_write_lines(S& s, const std::byte* there, std::uint64_t bytes) {

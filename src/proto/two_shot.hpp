@@ -56,6 +56,8 @@ XYL_FN bool two_shot_in_steps(S& s, const Call& c, const R& red, const shares& w
     return round == 0 ? flag_family::scatter : flag_family::gather;
   };
 
+  const auto will_load = [&](range units) { will_load_units(s, c.input, units.begin, units.end); };
+
   put_headers(s, c);
 #pragma unroll 1
   for (std::uint32_t round = 0; round < steps + 2; ++round) {
@@ -76,6 +78,13 @@ XYL_FN bool two_shot_in_steps(S& s, const Call& c, const R& red, const shares& w
     if (const std::uint32_t step = round - 2; round >= 2)
       deliver_shares(s, c, red, cut(step), c.pulls, [&](int p) { return gathered(p, step); });
     if (round <= steps) post_all(s, c, family(round), number(round));
+    // The input of the next round is under way while the peers are waited for. (64M between two ranks of one GPU 135
+    // us instead of 140; among 4 and 8, which have more loads on their way, 267 instead of 264 and 681 instead of 648.)
+    if constexpr (R::ranks == 2)
+      if (!is_single) {
+        if (round + 1 < steps) will_load(cut(round + 1).of(1 - c.rank));
+        if (round < steps) will_load(cut(round).of(c.rank));
+      }
   }
   return true;
 }

@@ -87,14 +87,29 @@ TEST_P(joint_device, random_groups_on_streams_of_all_kinds) {
       for (int round = 0; round < 40 && !testing::Test::HasFailure(); ++round) {
         const std::uint64_t kind = all.random() % 4;
         all.group(round % 8 == 0 ? part_bytes : 100'000, [&](int rank) {
-          return kind == 0   ? cudaStream_t{nullptr}
-                 : kind == 1 ? cudaStreamPerThread
-                 : kind == 2 ? all.streams[0]
-                             : all.streams[static_cast<std::size_t>(rank)];
+          return kind == 0                          ? cudaStream_t{nullptr}
+                 : kind == 1                        ? cudaStreamPerThread
+                 : kind == 2 && all.on_one_device() ? all.streams[0]
+                                                    : all.streams[static_cast<std::size_t>(rank)];
         });
         if (round % 5 == 4) all.expect_as_modelled();
       }
     });
+}
+
+TEST_P(joint_device, a_stream_of_another_device_is_refused_with_a_sentence) {
+  in_a_process([&] {
+    modelled_ranks all(GetParam(), 3);
+    if (all.on_one_device()) return;
+    const auto mean = [&](int r) {
+      return xylAllReduce(all.memory[static_cast<std::size_t>(r)], all.memory[static_cast<std::size_t>(r)], 100,
+                          xylInt32, xylSum, all.comms[static_cast<std::size_t>(r)], all.streams[0]);
+    };
+    ASSERT_EQ(xylGroupStart(), xylSuccess);
+    for (int r = 0; r < all.ranks(); ++r) (void)mean(r);
+    EXPECT_EQ(xylGroupEnd(), xylInvalidArgument);
+    EXPECT_TRUE(says(xylGetLastError(nullptr), "none of the communicator's device")) << xylGetLastError(nullptr);
+  });
 }
 
 // Graphs of several sizes, launched in any order.
