@@ -56,9 +56,6 @@ XYL_FN bool depart_from_pull(S& s, const Call& c) {
   return end_departure(s, c);
 }
 
-// Units of each input that a lane loads before it uses the first, where the number of ranks is a constant.
-XYL_FN constexpr int input_unroll(int ranks) { return ranks < 8 ? 8 / ranks : 1; }
-
 // Reduces units of all ranks' inputs, rank p's at input(p), in rank order. The result goes to so many outputs, this
 // rank's first (none, its own, or everybody's), and, if `kept` is not null, to that place, which is of the first
 // unit. has_read() is called once, by all lanes together, when this lane's part of the inputs has been read: where
@@ -77,7 +74,7 @@ XYL_FN void reduce_inputs(S& s, const Call& c, const R& red, range units, Input 
     const std::uint64_t end = whole > units.begin ? whole : units.begin;
     std::uint64_t u = units.begin + s.lane();
     if constexpr (R::ranks != 0) {
-      constexpr int batch = R::ranks, unroll = input_unroll(batch);
+      constexpr int batch = R::ranks, unroll = batch < 8 ? 8 / batch : 1;
 #pragma unroll 1
       for (std::uint64_t first = units.begin; first < end; first += unroll * lanes) {
         unit16 data[unroll][batch];
@@ -189,27 +186,13 @@ XYL_FN bool pull_reduce_block(S& s, const Call& c, const R& red, pull_form form)
   if (!arrive_to_pull(s, c)) return false;
   const bool gets_result = c.output != nullptr;
   if (form == pull_form::one_shot && !gets_result) return depart_from_pull(s, c);
-  range mine = cut.of(form == pull_form::one_shot ? 0 : c.rank);
-  std::uint64_t turn = mine.size(), all_turns = turn;
-  if constexpr (R::ranks != 0 && !is_single_lane<S>)
-    if (form == pull_form::one_shot) {
-      // Blocks take turns, so that what all of them move at a time lies together.
-      turn = input_unroll(R::ranks) * s.lanes();
-      all_turns = s.blocks() * turn;
-      mine = {s.block() * turn, total};
-    }
-  do {
-    const range now{mine.begin < mine.end ? mine.begin : mine.end,
-                    mine.begin + turn < mine.end ? mine.begin + turn : mine.end};
-    mine.begin += all_turns;
-    reduce_inputs(
-        s, c, red, now, [&](int p) { return c.input_of[p]; }, c.inputs_aligned,
-        form == pull_form::two_shot ? ranks : gets_result,
-        form == pull_form::gathered ? c.workspace[c.rank] + kept : nullptr,
-        [&] {
-          if (form == pull_form::one_shot && mine.begin >= mine.end) begin_to_depart(s, c);
-        });
-  } while (mine.begin < mine.end);
+  reduce_inputs(
+      s, c, red, cut.of(form == pull_form::one_shot ? 0 : c.rank), [&](int p) { return c.input_of[p]; },
+      c.inputs_aligned, form == pull_form::two_shot ? ranks : gets_result,
+      form == pull_form::gathered ? c.workspace[c.rank] + kept : nullptr,
+      [&] {
+        if (form == pull_form::one_shot) begin_to_depart(s, c);
+      });
   if (form == pull_form::gathered) return gather_results(s, c, red, cut, kept, gets_result);
   if (form == pull_form::two_shot) begin_to_depart(s, c);
   return end_departure(s, c);
