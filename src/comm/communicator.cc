@@ -118,7 +118,20 @@ result communicator::connect_host(const layout& map) {
   rows_ = &choose_host_rows(parameters_.host_instructions);
   space_ = std::make_unique<host_space>(*waits_, own);
   control_ = std::make_unique<control_allgather>(std::move(boards), rank_, *waits_);
+  bring_in_places();
   return {};
+}
+
+// Where messages take turns, of all that this rank writes and reads.
+void communicator::bring_in_places() {
+  const layout& map = host_call_.map;
+  const std::uint64_t bytes = std::min(map.spread, map.bulk_stride) / 4096 * 4096;
+  for (int holder = 0; holder < ranks_ && ranks_ > 1; ++holder)
+    for (int source = 0; source < ranks_; ++source)
+      if (holder == rank_ || source == rank_ || source == holder)
+        for (const unsigned slot : {0u, 1u})
+          sealed_memory::bring_in(
+              host_call_.workspace[holder] + map.bulk_offset(slot, static_cast<unsigned>(source)), bytes);
 }
 
 // Collective, whatever this rank's environment says: rank 0's decides.

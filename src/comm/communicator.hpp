@@ -111,6 +111,7 @@ class communicator {
   result connect_device(std::optional<int> wanted);
   result try_device(bool staged, result& verdict);
   result make_staging();
+  void bring_in_places();
   result find_out_about_reading();
   result probe_host_memory();
   // See communicator_plan.cc.

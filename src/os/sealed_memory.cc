@@ -108,4 +108,11 @@ result sealed_memory::adopt(unique_fd fd, std::size_t bytes, sealed_memory& out)
   return {};
 }
 
+void sealed_memory::bring_in([[maybe_unused]] std::byte* pages, [[maybe_unused]] std::size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  // Older kernels refuse it, which changes nothing.
+  (void)::madvise(pages, bytes, MADV_POPULATE_WRITE);
+#endif
+}
+
 }  // namespace xyl
