@@ -149,31 +149,39 @@ XYL_FN bool get_all_and_header(S& s, const Call& c, int source, const line* (&li
   }
 }
 
-// The headers of a call of a single lane, in which the ranks meet: `bytes` of data were written to offset
-// data(epoch) of the peers, which may be beside the header. The next call is expected to be like this one.
+// The headers of a call of a single lane, in which the ranks meet: `bytes` of data were written by rank p to offset
+// data(epoch, p) of the peers, which may be beside the header. The next call is expected to be like this one.
 template <class S, class Call, class Data>
 XYL_FN bool meet(S& s, const Call& c, std::uint64_t bytes, Data data) {
   const epoch_t e = s.epoch(), next = next_epoch(e);
-  const auto header = [&](epoch_t of) {
-    return c.map.header_offset(c.map.slot(of), static_cast<unsigned>(c.rank));
+  const auto header = [&](epoch_t of, int p) {
+    return c.map.header_offset(c.map.slot(of), static_cast<unsigned>(p));
   };
   // Data that lies in no line of the header's.
-  const auto behind = [&](epoch_t of, std::uint64_t& left) {
-    const std::uint64_t own_line = header(of) + hinted_line, to = data(of);
+  const auto behind = [&](epoch_t of, int p, std::uint64_t& left) {
+    const std::uint64_t own_line = header(of, p) + hinted_line, to = data(of, p);
     if (left > hinted_bytes) left = 0;  // a stream, of which processors take care themselves
-    if (to >= own_line || to < header(of)) return to;
+    if (to >= own_line || to < header(of, p)) return to;
     left = to + left > own_line ? to + left - own_line : 0;
     return own_line;
   };
   put_headers(s, c);
   std::uint64_t left = bytes;
-  const std::uint64_t written = behind(e, left);
+  const std::uint64_t written = behind(e, c.rank, left);
   has_written_to_all(s, c, written, left);
   let_go(s);
   const bool good = check_headers(s, c);
+  // The lines behind the header's, if they are few. (An allreduce of 64 bytes between 2 ranks took 0.16 us with this,
+  // 0.18 without; of 2 KB 0.62 and 0.44.)
+  for (int p = 0; p < c.ranks && bytes != 0 && bytes <= c.map.inline_bytes(); ++p) {
+    if (p == c.rank) continue;
+    left = bytes;
+    const std::uint64_t arrived = behind(e, p, left);
+    will_read_lines(s, at<std::byte>(c, c.rank, arrived), left);
+  }
   left = bytes;
-  const std::uint64_t soon = behind(next, left);
-  will_write_to_all(s, c, header(next), sizeof(line));
+  const std::uint64_t soon = behind(next, c.rank, left);
+  will_write_to_all(s, c, header(next, c.rank), sizeof(line));
   will_write_to_all(s, c, soon, left);
   return good;
 }
@@ -187,7 +195,7 @@ XYL_FN bool barrier(S& s, const Call& c) {
   }
   bool good;
   if constexpr (is_single_lane<S>) {
-    good = meet(s, c, 0, [](epoch_t) { return 0; });
+    good = meet(s, c, 0, [](epoch_t, int) { return 0; });
   } else {
     put_headers(s, c);
     good = s.all(check_headers(s, c));
