@@ -25,8 +25,7 @@ enum class sync_path : std::uint8_t;
 // The most capable instructions that host reductions may use.
 enum class instruction_set : std::uint8_t { automatic, baseline, avx2, avx512 };
 
-// For which long messages in host memory: for those where it is no slower with freshly written data, for all, or
-// none.
+// Whether long messages in host memory are read from the sender's buffer.
 enum class single_copy_use : std::uint8_t { never, always };
 
 // Whether, and how, ranks read each other's buffers where they lie.

@@ -19,9 +19,9 @@ namespace xyl {
 
 namespace {
 
-// Longer pieces go in chunks. Where some only write and others only read, they do it at the same time, and are faster
-// with smaller ones; where all do both, fewer meetings are (1M of an allgather between 2 ranks, in chunks of 64K 59 us,
-// of 256K 50, of 1M 45).
+// Longer pieces go in chunks. Where some only write and others only read, they do it at the same time, and are
+// faster with smaller ones; where all do both, fewer meetings are (1M of an allgather between 2 ranks, in chunks of
+// 64K 59 us, of 256K 50, of 1M 45).
 constexpr std::uint64_t host_move_bytes = 1 << 20, host_one_way_move_bytes = 256 << 10;
 
 }  // namespace
@@ -189,9 +189,9 @@ result communicator::move_host(const request& r) {
   host_call& c = host_call_;
   begin_host_call(r, 0);
   const unsigned element_bytes = facts_of(r.type)->bytes;
-  if (const auto form = pull_form_for(c.record, r.count * element_bytes)) return pull_on_host(*form, r, nullptr);
   movement m = movement_of(r, r.count * element_bytes);
   space_->expect_output(m.output_stride != 0 ? m.bytes * static_cast<unsigned>(ranks_) : m.bytes);
+  if (const auto form = pull_form_for(c.record, m.bytes)) return pull_on_host(*form, r, nullptr);
   if (goes_one_way(r.what, m.bytes)) {
     c.input = static_cast<const std::byte*>(r.send);
     c.output = static_cast<std::byte*>(r.recv);

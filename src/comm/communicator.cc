@@ -21,8 +21,8 @@ namespace {
 constexpr std::uint64_t host_packet_bytes = 256 << 10;
 constexpr std::uint64_t host_bulk_bytes = 4 << 20;
 // A ring of chunks of 32 KB for each of a few peers, of smaller ones for more: the receiver takes one out while the
-// next is put in. As large as what layout::place() takes turns over.
-constexpr std::uint64_t host_message_bytes = 16 << 20;
+// next is put in. Of two ranks as large as what layout::place() takes turns over.
+constexpr std::uint64_t host_message_bytes = 8 << 20;
 constexpr std::uint32_t host_ring_slots = 64;
 constexpr std::uint64_t host_ring_bytes = host_ring_slots * ((32 << 10) + layout::header_bytes);
 // Small messages on their way from each of the ranks; of 4 KB up to 7 ranks, of 496 bytes where they are many.

@@ -128,12 +128,13 @@ result communicator::fused_host(fused_request& r) {
   std::uint64_t most = staged == 0 ? w.tokens : c.map.bulk_stride / staged;
   if (most == 0) return does_not_fit(r);
 
+  space_->expect_output(w.tokens * row);
   const default_arithmetic whatever_the_caller_has_set;
   const std::uint64_t all = in_shares ? w.share : w.tokens;
-  // Launches whose data stays in the second-level cache, as the selection has it for other calls. What is pulled
-  // lies where it lies.
+  // Launches whose data stays in the second-level cache. What is pulled lies where it lies.
+  constexpr std::uint64_t launch_bytes = 256 << 10;
   const std::uint64_t shares = in_shares ? static_cast<unsigned>(ranks_) : 1;
-  if (!pulled) most = std::clamp<std::uint64_t>(selection_.host.chunk_bytes / (row * shares), 1, most);
+  if (!pulled) most = std::clamp<std::uint64_t>(launch_bytes / (row * shares), 1, most);
   do {
     w.rows = static_cast<std::uint32_t>(std::min(most, all - w.first));
     if (!host_fused(*space_, c, w, form, c.input_of, r.type, *rows_)) return leave_host_call();

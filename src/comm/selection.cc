@@ -56,7 +56,7 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   // Filled as bytes, so that the hash never sees padding.
   selection s;
   std::memset(&s, 0, sizeof s);
-  // A tiny one-shot message travels in the line of its header: packets, at twice the bytes, have nothing to add.
+  // A tiny one-shot message travels beside its header: packets, at twice the bytes, have nothing to add.
   const auto thresholds = [](std::uint64_t packet, std::uint64_t two_shot_packet, std::uint64_t one_shot,
                              std::uint64_t chunk) {
     limits l;
@@ -105,9 +105,9 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   if (p.packet_bytes || p.one_shot_bytes || p.forced_algorithm) s.host.from = s.device.from = origin::variable;
   if (p.packet_bytes) s.host.packet_bytes = s.device.packet_bytes = *p.packet_bytes;
   if (p.one_shot_bytes) s.host.one_shot_bytes = s.device.one_shot_bytes = *p.one_shot_bytes;
-  // Staged / through the kernel, between 2 ranks of one node: allgather 256K 12 / 18 us, 1M 46 / 68, 16M 1790 / 2240;
-  // gather 256K 7.7 / 18, 16M 1130 / 2080; 256K sent and received at once 20 / 26, 64M 3900 / 4800; broadcast 128M 16.8
-  // ms / 24.1.
+  // Staged / through the kernel, between 2 ranks of one node: allgather 256K 12 / 18 us, 1M 46 / 68, 16M 1790 /
+  // 2240; gather 256K 7.7 / 18, 16M 1130 / 2080; 256K sent and received at once 20 / 26, 64M 3900 / 4800; broadcast
+  // 128M 16.8 ms / 24.1.
   s.single_copy_bytes = ranks > 1 && can_read && !p.forced_algorithm && p.single_copy == single_copy_use::always
                             ? 64 << 10
                             : UINT64_MAX;
@@ -117,8 +117,8 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   // two ranks one-shot is faster than either (32 rows 6.6 us, in two steps 8.6) while each row has a block.
   s.fused_packet_bytes = ranks <= 2 ? 240 << 10 : ranks <= 4 ? 128 << 10 : 40 << 10;
   s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 8 << 20 : ranks <= 4 ? 96 << 10 : 256 << 10);
-  // Four ranks of one GPU, two steps / slices: 16 rows 7.4 / 7.9 us, 24 9.4 / 8.1, 32 9.8 / 8.7, 64 14.9 / 12.2, 128
-  // 21.9 / 21.2, 256 37 / 40. Eight take as long or longer, from few blocks.
+  // Four ranks of one GPU, two steps / slices: 16 rows 7.4 / 7.9 us, 24 9.4 / 8.1, 32 9.8 / 8.7, 64 14.9 / 12.2,
+  // 128 21.9 / 21.2, 256 37 / 40. Eight take as long or longer, from few blocks.
   s.fused_slices_bytes = ranks == 4 && !staged && !p.two_step_bytes ? 280 << 10 : UINT64_MAX;
   s.most_fused_slices_bytes = 1536 << 10;
   // Registered inputs, between two ranks of one GPU, pushed / pulled in one shot: 64 rows 7.1 / 7.6 us, 128 10.0 /
@@ -128,8 +128,8 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
   // Meetings of the ranks cost less than a copy from here on. One-shot reads everything everywhere, but nobody
   // writes to others; on hosts two ranks gain by that, on one GPU (2, 4, 8 ranks, 256K to 64M) nobody.
   s.host.pull_bytes = 64 << 10;
-  // Between two GPUs, pushed / pulled: 2M 9.9 / 11.8 us, 4M 17.8 / 18.4, 16M 61 / 56, 64M 216 / 205; between two ranks
-  // of one 1M 4.56 / 4.34.
+  // Between two GPUs, pushed / pulled: 2M 9.9 / 11.8 us, 4M 17.8 / 18.4, 16M 61 / 56, 64M 216 / 205; between two
+  // ranks of one 1M 4.56 / 4.34.
   s.device.pull_bytes = ranks <= 2 ? (blocks > 96 ? 8 << 20 : 1 << 20) : ranks <= 4 ? 512 << 10 : 256 << 10;
   s.device.one_shot_pull_bytes[false] = ranks <= 2 ? UINT64_MAX : ranks <= 4 ? 512 << 10 : 256 << 10;
   s.host.one_shot_pull_bytes[false] = ranks <= 2 ? UINT64_MAX : 0;
@@ -301,10 +301,9 @@ unsigned selection::blocks_for(algorithm how, std::uint64_t bytes) const {
   return even_blocks(bytes, per_block, max_blocks);
 }
 
-// A block's lanes, 16 bytes each, of what it has to reduce.
 unsigned selection::pull_blocks_for(pull_form how, std::uint64_t bytes) const {
-  // Between two ranks of one GPU as much as a block's lanes load at once: 1M took 4.34 us so, and 4.91 on a few blocks
-  // less, whose lanes load twice.
+  // Half of what a block's lanes load at once; between two ranks, who have blocks enough, all of it (of one GPU, 1M
+  // took 4.34 us so, and 4.91 on a few blocks less, whose lanes load twice).
   const std::uint64_t each = ranks <= 2 ? 20 << 10 : 8 << 10;
   return even_blocks(how == pull_form::one_shot ? bytes : bytes / ranks, each, max_pull_blocks);
 }

@@ -111,7 +111,7 @@ class row_epilogue<S, Call, host_row_kind<T>, W, J> {
     for (int k = 1; k < c_.ranks; ++k) {
       std::byte* const there = xyl::at<std::byte>(c_, (c_.rank + k) % c_.ranks, at.wire);
       if (made) {
-        s_.copy(there, made, bytes);
+        stage(s_, there, made, bytes);
       } else {
         make(there);
         made = there;
@@ -133,7 +133,7 @@ class row_epilogue<S, Call, host_row_kind<T>, W, J> {
     else
       s_.copy(w_.scales + scale_offset(at.token, 0), scales, all);
     for (int k = 1; send && k < c_.ranks; ++k)
-      s_.copy(xyl::at<std::byte>(c_, (c_.rank + k) % c_.ranks, at.wire + bytes), scales, all);
+      stage(s_, xyl::at<std::byte>(c_, (c_.rank + k) % c_.ranks, at.wire + bytes), scales, all);
   }
 
   S& s_;

@@ -142,12 +142,14 @@ class host_space {
     else if (bytes != 0)
       std::memcpy(to, from, bytes);
   }
-  // Of the calls that follow: what each rank gets. Outputs that will not stay in the caches anyway need not be
+  // Of the calls that follow: what this rank gets. Outputs that will not stay in the caches anyway need not be
   // brought there to be written: copies of 8 MB then took 290 us instead of 430, of 2 MB 73 instead of 55.
-  void expect_output(std::uint64_t bytes) { fills_caches_ = bytes >= 8 << 20; }
+  static constexpr std::uint64_t cache_filling_bytes = 8 << 20;
+  void expect_output(std::uint64_t bytes) { fills_caches_ = bytes >= cache_filling_bytes; }
   // To where another rank will read.
   void stage(std::byte* to, const std::byte* from, std::uint64_t bytes) { staging_.copy(to, from, bytes); }
   bool wants_stage() { return staging_.wants_copy(); }
+  const host_stage& staging() const { return staging_; }
 
   // See proto/single_copy.hpp. In steps, between which it finds out that it should give up.
   bool take(std::byte* to, std::uint64_t address, std::uint64_t bytes, waiting w) {

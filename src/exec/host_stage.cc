@@ -16,6 +16,10 @@ namespace {
 #if defined(__x86_64__)
 constexpr bool can_stream = true;
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+// Sanitizers do not see streaming stores.
+void stream(std::byte* to, const std::byte* from, std::uint64_t bytes) { std::memcpy(to, from, bytes); }
+#else
 constexpr std::uint64_t word_bytes = sizeof(__m128i);
 
 // Whole lines at a time, so that none is written in parts.
@@ -33,6 +37,7 @@ void stream(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   }
   std::memcpy(to + end, from + end, bytes - end);
 }
+#endif
 #else
 constexpr bool can_stream = false;
 

@@ -76,8 +76,8 @@ class stream_order {
   static result record(cudaEvent_t event, cudaStream_t stream) {
     const cudaError_t status = cudaEventRecord(event, stream);
     if (status != cudaErrorInvalidResourceHandle) return cuda_result(status, "cudaEventRecord");
-    (void)cudaGetLastError();
-    return error(xylInvalidArgument, "the stream is none of the communicator's device");
+    (void)cudaGetLastError();  // or the user's next check would find our error
+    return error(xylInvalidArgument, "the stream is not of the communicator's device, or was destroyed");
   }
 
   struct sequence {

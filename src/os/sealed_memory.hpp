@@ -25,8 +25,8 @@ class sealed_memory {
   // Maps what another process created. Refuses what is not of exactly that size or could still change its size.
   static result adopt(unique_fd fd, std::size_t bytes, sealed_memory& out);
 
-  // Brings whole pages of a mapping into this process's page table, where the system can: else each is brought in by
-  // a fault when it is touched first, and 2 MB of them take as long as 2000 small messages.
+  // Brings whole pages of a mapping into this process's page table, where the system can: else each is brought in
+  // by a fault when it is touched first, and 2 MB of them take as long as 2000 small messages.
   static void bring_in(std::byte* pages, std::size_t bytes);
 
   std::byte* data() const { return data_; }

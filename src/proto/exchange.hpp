@@ -34,7 +34,7 @@ XYL_FN bool exchange_block(S& s, const Call& c, const movement& m, bool pull) {
   // What fits beside the header comes with it.
   if constexpr (is_single_lane<S>) pull = pull && m.bytes > hinted_bytes;
   const auto staged = [&](int p) { return piece_offset(s, c, s.epoch(), p, units * 16) + part.begin * 16; };
-  const auto pushed = [&](epoch_t e, int p) { return piece_offset(s, c, e, p, units * 16); };
+  const auto pushed = [&](epoch_t e) { return piece_offset(s, c, e, c.rank, units * 16); };
 
   if constexpr (!is_single_lane<S>) put_headers(s, c);
   if (m.sends(c.rank)) {

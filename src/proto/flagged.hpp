@@ -56,7 +56,7 @@ XYL_FN bool exchange_first_phase(S& s, const Call& c, flag_family family, phase 
 }
 template <class S, class Call>
 XYL_FN bool exchange_first_phase(S& s, const Call& c, flag_family family, phase what) {
-  return exchange_first_phase(s, c, family, what, 0, [](epoch_t, int) { return 0; });
+  return exchange_first_phase(s, c, family, what, 0, [](epoch_t) { return 0; });
 }
 
 // Where in each region this call's bulk data begins.
@@ -132,7 +132,7 @@ XYL_FN bool one_shot_allreduce_block(S& s, const Call& c, const R& red) {
   const std::uint64_t total = units_of(c.count, per_unit(red));
   const range mine = part_of_block(s, total);
   const auto staged = [&](int p) { return one_shot_offset(s, c, s.epoch(), p, total * 16) + mine.begin * 16; };
-  const auto pushed = [&](epoch_t e, int p) { return one_shot_offset(s, c, e, p, total * 16); };
+  const auto pushed = [&](epoch_t e) { return one_shot_offset(s, c, e, c.rank, total * 16); };
 
   if constexpr (!is_single_lane<S>) {
     // Among more ranks long messages are never one-shot there: kernels for so many are spared this code.

@@ -159,8 +159,8 @@ struct control_block {
 
 struct layout {
   // From a header to the first packet. A GPU wants packets aligned to the 128 bytes that a warp moves at once; on
-  // processors what the header leaves free carries tiny messages, which come with the header's own cache line or with
-  // the next ones (an allreduce of 256 bytes took 0.20 us there, 0.24 elsewhere).
+  // processors what the header leaves free carries tiny messages, which come with the header's own cache line or
+  // with the next ones (an allreduce of 256 bytes took 0.20 us there, 0.24 elsewhere).
   static constexpr std::uint64_t header_bytes = 512;
   // Team lines: rows of a launch, meetings of a row, groups of a row.
   static constexpr unsigned team_rows = 16, team_sets = 2, team_groups = 128;
@@ -233,7 +233,8 @@ struct layout {
     return l;
   }
 
-  // The same with rings of one-way calls behind it. budget: bytes of all of them; most: payload of a slot.
+  // The same with rings of one-way calls behind it. budget: bytes of all of them, if slots of header_bytes fit into
+  // that; most: payload of a slot.
   constexpr layout with_one_way(std::uint32_t slots, std::uint64_t budget, std::uint64_t most) const {
     layout l = *this;
     const std::uint64_t room = budget / ranks / slots / 128 * 128,
@@ -341,8 +342,8 @@ struct layout {
   XYL_FN constexpr std::uint64_t copied_offset(std::uint64_t chunk, unsigned source) const {
     return copies + (chunk % copy_slots * ranks + source) * copy_stride;
   }
-  // The header of a one-way message in the receiver's workspace, how far behind it the payload lies (with the
-  // header in one line, or two, where it fits), and the most that there is room for.
+  // The header of a one-way message in the receiver's workspace, how far behind it the payload lies (right
+  // behind it where it fits there), and the most that there is room for.
   XYL_FN constexpr std::uint64_t one_way_offset(unsigned source, std::uint64_t number) const {
     return one_way + (std::uint64_t{source} * one_way_slots + (number & (one_way_slots - 1))) * one_way_stride;
   }
@@ -350,7 +351,7 @@ struct layout {
     return payload <= inline_bytes() ? sizeof(line) : 64;
   }
   constexpr std::uint64_t one_way_capacity() const {
-    return one_way_slots == 0 ? 0 : one_way_stride < 2 * header_bytes ? inline_bytes() : one_way_stride - 64;
+    return one_way_slots == 0 ? 0 : one_way_stride - 64 < inline_bytes() ? inline_bytes() : one_way_stride - 64;
   }
   // Where a source that has waited for long in a one-way call says in which: beside its credits.
   XYL_FN constexpr std::uint64_t one_way_note(unsigned source) const {
@@ -367,10 +368,10 @@ struct layout {
     return pair_blocks * pair_slots * (header_bytes + pair_chunk);
   }
   // Where in its region a call puts `bytes`. On processors, long messages of one slot take turns over so much that
-  // their lines have left the second-level caches of who wrote and of who read them: to write a line that both hold is
-  // what takes longest. (32 KB written and read by both of two ranks: over 64 KB 6 us, over 1 MB 3.9, over 2 to 4 MB
-  // 2.5; on other days 3 us everywhere.) Short ones stay in the first-level caches: an allreduce of 512 bytes took 0.26
-  // us in one place, 0.38 over 96 KB and more, of 2 KB 0.42 and 0.50, of 4 KB 0.86 and 0.52.
+  // their lines have left the second-level caches of who wrote and of who read them: to write a line that both hold
+  // is what takes longest. (32 KB written and read by both of two ranks: over 64 KB 6 us, over 1 MB 3.9, over 2 to
+  // 4 MB 2.5; on other days 3 us everywhere.) Short ones stay in the first-level caches: an allreduce of 512 bytes
+  // took 0.26 us in one place, 0.38 over 96 KB and more, of 2 KB 0.42 and 0.50, of 4 KB 0.86 and 0.52.
   XYL_FN constexpr std::uint64_t place(epoch_t epoch, std::uint64_t bytes) const {
     const std::uint64_t step = (bytes + 127) / 128 * 128;
     const std::uint64_t room = spread < bulk_stride ? spread : bulk_stride;

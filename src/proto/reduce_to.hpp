@@ -58,7 +58,7 @@ XYL_FN bool direct_reduce_block(S& s, const Call& c, const R& red, const reduce_
     const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
     if (target.receives(p)) push_input(s, for_rank(p), red, mine, staged(c.rank), k, k);
   }
-  const auto pushed = [&](epoch_t e, int p) { return piece_offset(s, c, e, p, total * 16); };
+  const auto pushed = [&](epoch_t e) { return piece_offset(s, c, e, c.rank, total * 16); };
   if (!exchange_first_phase(s, c, flag_family::direct_reduce, phase::contribution, total * 16, pushed))
     return false;
   if (target.receives(c.rank)) reduce_in_rank_order(s, for_rank(c.rank), red, mine, staged);

@@ -31,7 +31,10 @@
 //   sheet_lanes, put_line(), get_lines()   lines of 16 bytes that are, see line_packet.hpp
 //   single_lane        true: every launch is one block of one lane. Then put releases and get_all acquires, so that
 //                      a header that is put behind data is the data's flag as well
-//   copy(to, from, n)  n bytes, for reductions over whole ranges (ranged_reduction in bulk.hpp)
+//   copy(to, from, n)  n bytes, where one lane copies a range at once (ranged_reduction in bulk.hpp, movement.hpp)
+//   stage(to, from, n) the same to where another rank will read; ordered by the next post or put, as stores are.
+//                      wants_stage(): that it should be used where stores on the way could do
+//   fetch_line(p)      hint: a lane will soon load from these line_bytes
 //   will_write(p), will_read(p), has_written(p), let_go()   hints: soon it will write to memory of a peer, or read
 //                      what a peer has written; a line for a peer is complete; and, before it looks for the answer
 //                      of who sends at the same time, a moment for what was sent to get away

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two-shot allreduce: share p of every rank goes to rank p (scattered), which reduces it and gives the result to all
-// (gathered). The gathered results lie behind the scattered shares in each region: an owner may be a whole phase
-// ahead of its peers. Relies on bulk data and flags as flagged.hpp does.
+// Two-shot allreduce: share p of every rank goes to rank p (scattered), which reduces it and gives the result to
+// all (gathered). The gathered results lie behind the scattered shares in each region: an owner may be a whole
+// phase ahead of its peers. Relies on bulk data and flags as flagged.hpp does.
 //
 // A block deals with its part of the shares in steps, of which three are under way: it sends one, reduces the one
 // before and takes the results of the one before that, and then meets its peers, once. One launch so carries a long
-// message in a small workspace, with loads and stores of all three on their way together. (Where a block met its peers
-// twice a step, 64M between two ranks of one GPU took 213 us instead of 142, of four 328 instead of 272.) A message of
-// one step is what two-shot is without steps.
+// message in a small workspace, with loads and stores of all three on their way together. (Where a block met its
+// peers twice a step, 64M between two ranks of one GPU took 213 us instead of 142, of four 328 instead of 272.) A
+// message of one step is what two-shot is without steps.
 //
-// Sent and given means written into the peers' workspaces, or (pulls) into the own one, where the peers come for it:
-// that writes less, and reads more from afar.
+// Sent and given means written into the peers' workspaces, or (pulls) into the own one, where the peers come for
+// it: that writes less, and reads more from afar.
 #pragma once
 
 #include "proto/flagged.hpp"
@@ -25,9 +25,9 @@ struct two_shot_room {
   std::uint64_t place;     // from one place to the next
 };
 
-// In round t a block sends step t, reduces step t - 1 and takes the results of step t - 2, when it has heard that its
-// peers have done their round t - 1. So two places are enough: by then they have reduced step t - 2, which step t
-// overwrites, and taken the results of step t - 3, which those of step t - 1 do.
+// In round t a block sends step t, reduces step t - 1 and takes the results of step t - 2, when it has heard that
+// its peers have done their round t - 1. So two places are enough: by then they have reduced step t - 2, which step
+// t overwrites, and taken the results of step t - 3, which those of step t - 1 do.
 //
 // What makes the first meeting see all peers' headers also covers the outputs: nothing is stored before.
 template <class S, class Call, class R>
@@ -78,8 +78,9 @@ XYL_FN bool two_shot_in_steps(S& s, const Call& c, const R& red, const shares& w
     if (const std::uint32_t step = round - 2; round >= 2)
       deliver_shares(s, c, red, cut(step), c.pulls, [&](int p) { return gathered(p, step); });
     if (round <= steps) post_all(s, c, family(round), number(round));
-    // The input of the next round is under way while the peers are waited for. (64M between two ranks of one GPU 135
-    // us instead of 140; among 4 and 8, which have more loads on their way, 267 instead of 264 and 681 instead of 648.)
+    // The input of the next round is under way while the peers are waited for. (64M between two ranks of one GPU
+    // 135 us instead of 140; among 4 and 8, which have more loads on their way, 267 instead of 264 and 681 instead
+    // of 648.)
     if constexpr (R::ranks == 2)
       if (!is_single) {
         if (round + 1 < steps) will_load(cut(round + 1).of(1 - c.rank));

@@ -165,7 +165,8 @@ void all_reduce(pricing& p) {
 }
 
 void move(pricing& p, double stored, double loaded, double pieces, bool has_single_copy) {
-  const double chunk = static_cast<double>(p.constants().moved_chunk_bytes) * pieces;
+  const std::uint64_t of_piece = pieces > 1 ? p.constants().moved_chunk_bytes : p.constants().rooted_chunk_bytes;
+  const double chunk = static_cast<double>(of_piece) * pieces;
   p.begin(method::one_shot);
   p.store("send", stored, 1);
   p.load("deliver", loaded, 0);

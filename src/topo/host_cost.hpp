@@ -37,9 +37,11 @@ struct host_constants {
   // Reading a peer's buffer through the kernel: entering it, and finding each page of 4 KB.
   double kernel_us = 0.5;
   double kernel_page_ns = 100;
-  // Longer messages are cut into chunks, in each of which the ranks meet: reductions, and other collectives.
-  std::uint64_t reduced_chunk_bytes = 256 << 10;
-  std::uint64_t moved_chunk_bytes = 64 << 10;
+  // Longer messages are cut into chunks, in each of which the ranks meet: reductions, other collectives, and those
+  // with a root (selection::defaults() and comm/collectives.cc have the same).
+  std::uint64_t reduced_chunk_bytes = 1 << 20;
+  std::uint64_t moved_chunk_bytes = 1 << 20;
+  std::uint64_t rooted_chunk_bytes = 256 << 10;
 };
 
 struct host_ranks {

@@ -68,6 +68,26 @@ TEST(host_space, a_good_call_is_not_spoiled_by_the_next_one) {
   for (int r = 0; r < 3; ++r) EXPECT_TRUE(m.output(r, 0).untouched());
 }
 
+// A flag or a header could be seen before what was streamed ahead of it.
+TEST(host_space, flags_and_headers_come_behind_what_was_streamed) {
+  control_block control{};
+  host_wait waits({&control}, 0, {1'000'000'000, 0}, nullptr, nullptr);
+  host_space space(waits, control, store_choice::streaming_for(UINT64_MAX));
+  alignas(64) std::byte from[4096] = {}, to[4096];
+  const auto stream = [&] {
+    space.stage(to, from, sizeof to);
+    ASSERT_FALSE(space.staging().is_settled()) << "nothing was streamed, so this shows nothing";
+  };
+  flag f{};
+  stream();
+  space.post(&f, 1);
+  EXPECT_TRUE(space.staging().is_settled());
+  line header{};
+  stream();
+  space.put(&header, 1, 1);
+  EXPECT_TRUE(space.staging().is_settled());
+}
+
 TEST(host_space, calls_that_differ) {
   for (const protocol how : {protocol::packet, protocol::one_shot, protocol::two_shot, protocol::ring}) {
     machine_plan plan;

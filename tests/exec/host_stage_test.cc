@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <vector>
 
 namespace xyl::test {
 namespace {
@@ -86,6 +87,9 @@ TEST(host_stage, streamed_bytes_are_the_same_and_no_others_are_written) {
   alignas(64) std::byte source[room], expected[room], plain[room], streamed[room], past[room];
   std::mt19937 random(7);
   host_stage writes_plainly, streams(store_choice::streaming_for(1ull << 40));
+  std::vector<std::byte> much(1 << 20);
+  for (std::uint64_t copied = 0; copied <= store_choice::grace_bytes; copied += much.size())
+    writes_plainly.copy(much.data(), std::vector<std::byte>(much.size()).data(), much.size());
   for (int round = 0; round < 4000; ++round) {
     for (std::byte& b : source) b = static_cast<std::byte>(random());
     const std::size_t from = random() % 200, to = random() % 200,
@@ -98,6 +102,20 @@ TEST(host_stage, streamed_bytes_are_the_same_and_no_others_are_written) {
     copy_past_caches(past + to, source + from, bytes);
     for (const std::byte* got : {plain, streamed, past})
       ASSERT_EQ(std::memcmp(got, expected, room), 0) << bytes << " bytes from " << from << " to " << to;
+  }
+}
+
+TEST(host_stage, goes_back_to_plain_stores_when_the_stretch_is_over) {
+  constexpr std::size_t size = 4096;
+  alignas(64) std::byte from[size], to[size];
+  host_stage s(store_choice::streaming_for(10 * size));
+  for (int round = 0; round < 30; ++round) {
+    std::memset(from, round + 1, size);
+    s.copy(to, from, size);
+    ASSERT_EQ(s.is_settled(), round >= 10) << round;
+    s.settle();
+    ASSERT_TRUE(s.is_settled());
+    ASSERT_EQ(std::memcmp(to, from, size), 0) << round;
   }
 }
 

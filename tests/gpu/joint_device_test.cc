@@ -101,14 +101,14 @@ TEST_P(joint_device, a_stream_of_another_device_is_refused_with_a_sentence) {
   in_a_process([&] {
     modelled_ranks all(GetParam(), 3);
     if (all.on_one_device()) return;
-    const auto mean = [&](int r) {
+    const auto call = [&](int r) {
       return xylAllReduce(all.memory[static_cast<std::size_t>(r)], all.memory[static_cast<std::size_t>(r)], 100,
                           xylInt32, xylSum, all.comms[static_cast<std::size_t>(r)], all.streams[0]);
     };
     ASSERT_EQ(xylGroupStart(), xylSuccess);
-    for (int r = 0; r < all.ranks(); ++r) (void)mean(r);
+    for (int r = 0; r < all.ranks(); ++r) (void)call(r);
     EXPECT_EQ(xylGroupEnd(), xylInvalidArgument);
-    EXPECT_TRUE(says(xylGetLastError(nullptr), "none of the communicator's device")) << xylGetLastError(nullptr);
+    EXPECT_TRUE(says(xylGetLastError(nullptr), "not of the communicator's device")) << xylGetLastError(nullptr);
   });
 }
 
