@@ -169,7 +169,12 @@ bool service::turn() {
       patience = sooner(patience, one.patience.left_ms());
     }
   }
-  if (::poll(polled.data(), polled.size(), patience) <= 0) return true;
+  if (const int ready = ::poll(polled.data(), polled.size(), patience); ready <= 0) {
+    // The program has since limited itself to fewer descriptors than these: until it allows more, nothing can be asked
+    // about them, but not all the time.
+    if (ready < 0 && errno == EINVAL) ::usleep(10'000);
+    return true;
+  }
   if (polled[0].revents) {
     std::uint64_t rings;
     [[maybe_unused]] const ssize_t n = ::read(bell_.get(), &rings, sizeof rings);

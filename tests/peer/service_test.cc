@@ -239,14 +239,19 @@ TEST(service, keeps_a_peer_whose_memory_it_has_no_descriptor_for) {
   message answer;
   std::size_t length = 0;
   ASSERT_TRUE(receive_message(socket.get(), &answer, sizeof answer, length, came, deadline::in_ms(10'000)).ok());
-  rlimit whole, none;
+  // As many as are in use: a limit below those that the service watches would keep it from watching.
+  rlimit whole, few;
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &whole), 0);
-  none = whole;
-  none.rlim_cur = 0;  // of new ones
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  few = whole;
+  few.rlim_cur = 200;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<unique_fd> all;
+  for (unique_fd one(::dup(0)); one; one = unique_fd(::dup(0))) all.push_back(std::move(one));
+  ASSERT_FALSE(all.empty());
   const message mine = message::make(message_kind::memory, 1, 0, rank0.secret);
   EXPECT_TRUE(send_message(socket.get(), &mine, sizeof mine, rank0.memory.get(), {}).ok());
   EXPECT_TRUE(test::eventually([&] { return rank0.untaken_from == 1; }, 10'000));
+  all.clear();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
   EXPECT_EQ(rank0.memories, 0);
   EXPECT_EQ(rank0.ended_peer, -1);
