@@ -199,8 +199,7 @@ constexpr parameter_info table[] = {
      }},
     {"XYLEM_SINGLE_COPY", "choice", "never", "", "never or always",
      "Whether messages of 64 KB and more in host memory are read straight from the other process's buffer, where "
-     "the "
-     "system lets every rank do that; staging was as fast or faster wherever it was measured.",
+     "the system lets every rank do that; staging was as fast or faster wherever it was measured.",
      [](std::string_view text, parameters& out) {
        return store_choice(text, std::array{"never", "always"},
                            [&](int at) { out.single_copy = static_cast<single_copy_use>(at); });
