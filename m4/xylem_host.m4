@@ -16,8 +16,8 @@ AS_IF([test "$enable_tsan" != no && test "$enable_asan" != no],
 xylem_common_flags="-fvisibility=hidden -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas"
 # Debug information would make the library ten times as large: with --enable-debug, or a -g of the user's.
 AS_IF([test "$enable_debug" != no],
-      [xylem_optimise="-O0 -g" xylem_assertions="-D_GLIBCXX_ASSERTIONS" XYLEM_KERNEL_CXXFLAGS=],
-      [xylem_optimise="-O2" xylem_assertions=
+      [xylem_optimise="-O0 -g" xylem_assertions="-D_GLIBCXX_ASSERTIONS" XYLEM_KERNEL_CXXFLAGS= XYLEM_TEST_CXXFLAGS=],
+      [xylem_optimise="-O2" xylem_assertions= XYLEM_TEST_CXXFLAGS=-O1
        # Spelled out beside -O3 because a distribution's -O2 in CXXFLAGS comes later and would end vectorisation.
        XYLEM_KERNEL_CXXFLAGS="-O3 -ftree-vectorize"
        XYLEM_TRY_FLAG([-fvect-cost-model=dynamic],
@@ -68,6 +68,7 @@ AC_SUBST([XYLEM_LDFLAGS])
 AC_SUBST([XYLEM_SANITIZER])
 AC_SUBST([XYLEM_LIBRARY_LDFLAGS])
 AC_SUBST([XYLEM_KERNEL_CXXFLAGS])
+AC_SUBST([XYLEM_TEST_CXXFLAGS])
 ])
 
 # XYLEM_TRY_FLAG(FLAG, ACTION-IF-ACCEPTED, [ACTION-IF-NOT])
