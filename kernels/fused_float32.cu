@@ -7,7 +7,7 @@ namespace xyl {
 template fused_family fused_kernels<fused_form::packet, float>();
 template fused_family fused_kernels<fused_form::one_shot, float>();
 template fused_family fused_kernels<fused_form::two_shot, float>();
-template kernel rows_kernel_of<float, false>();
-template kernel rows_kernel_of<float, true>();
+template kernel rows_kernel_of<float, false, rows_spread::narrow>();
+template kernel rows_kernel_of<float, true, rows_spread::narrow>();
 
 }  // namespace xyl

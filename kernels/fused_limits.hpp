@@ -63,9 +63,15 @@ constexpr int fused_pieces_of_lane(fused_form form) {
 }
 
 // The second step of a call in two: a block has a whole row, of which a lane holds up to so many pieces of 16
-// bytes.
-inline constexpr unsigned most_lanes_of_rows = 512;
-constexpr int pieces_of_row_lane(std::size_t element_bytes) { return element_bytes == 4 ? 8 : 4; }
+// bytes. `wide`, for few rows: one piece. A short launch is about as long as its instructions take to be fetched, and
+// each of several pieces has instructions of its own; of many rows the lanes would be too many.
+enum class rows_spread : bool { narrow, wide };
+constexpr unsigned most_lanes_of_rows(rows_spread s) { return s == rows_spread::wide ? 1024 : 512; }
+constexpr int pieces_of_row_lane(std::size_t element_bytes, rows_spread s) {
+  return s == rows_spread::wide ? 1 : element_bytes == 4 ? 8 : 4;
+}
+// Whether there are kernels.
+constexpr bool has_wide_rows(std::size_t element_bytes, bool quantises) { return element_bytes != 4 && !quantises; }
 
 // The most blocks that share a row: a cluster of every generation that has them.
 inline constexpr unsigned most_blocks_of_row = 8;

@@ -15,26 +15,27 @@
 namespace xyl {
 
 using rows_arguments = fused_arguments<argument_capacity(2)>;
-template <class T>
-using rows_space = fused_space<argument_capacity(2), pieces_of_row_lane(sizeof(T)), false, true>;
+template <class T, rows_spread Spread>
+using rows_space = fused_space<argument_capacity(2), pieces_of_row_lane(sizeof(T), Spread), false, true>;
 
 // Registers for twice as many rows at once, where that is enough.
-template <class T, bool Quantises>
-inline constexpr int blocks_of_rows = Quantises || sizeof(T) == 4 ? 1 : 2;
+template <class T, bool Quantises, rows_spread Spread>
+inline constexpr int blocks_of_rows = Quantises || sizeof(T) == 4 || Spread == rows_spread::wide ? 1 : 2;
 
-template <class T, bool Quantises>
-__global__ void __launch_bounds__(most_lanes_of_rows, blocks_of_rows<T, Quantises>)
+template <class T, bool Quantises, rows_spread Spread>
+__global__ void __launch_bounds__(most_lanes_of_rows(Spread), blocks_of_rows<T, Quantises, Spread>)
     fused_rows_kernel(const __grid_constant__ rows_arguments given) {
   using kind = fused_kind<cuda_codec<T>, cuda_quantiser, 2, false, Quantises>;
   __shared__ fused_state state;
-  rows_space<T> space(given, state);
+  rows_space<T, Spread> space(given, state);
   space.begin_alone();
   fused_rows<kind, 2>(space, given.what, given.work);
 }
 
-template <class T, bool Quantises>
+template <class T, bool Quantises, rows_spread Spread>
 kernel rows_kernel_of() {
-  return {reinterpret_cast<const void*>(fused_rows_kernel<T, Quantises>), most_lanes_of_rows, argument_capacity(2)};
+  return {reinterpret_cast<const void*>(fused_rows_kernel<T, Quantises, Spread>), most_lanes_of_rows(Spread),
+          argument_capacity(2)};
 }
 
 }  // namespace xyl

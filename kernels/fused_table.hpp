@@ -4,6 +4,7 @@
 // kernels/fused_*.cu, plain_fused_kernels in files of their own: less of their code depends on the SM.
 #pragma once
 
+#include "kernels/fused_limits.hpp"
 #include "kernels/kernel_table.hpp"
 #include "proto/fused_work.hpp"
 
@@ -25,13 +26,14 @@ template <fused_form Form, class T>
 fixed_kernels plain_fused_kernels();
 
 // Of the second step of a call in two.
-template <class T, bool Quantises>
+template <class T, bool Quantises, rows_spread Spread>
 kernel rows_kernel_of();
 
 // function is null for a type that has none.
 kernel choose_fused_kernel(fused_form form, xylDataType_t type, const fused_work& work, int ranks);
 
-kernel choose_rows_kernel(xylDataType_t type, fused_pattern pattern);
+// Narrow where there is no wide one.
+kernel choose_rows_kernel(xylDataType_t type, fused_pattern pattern, rows_spread spread);
 
 struct fused_kernel_entry {
   fused_form form;

@@ -79,7 +79,8 @@ result load_kernels(int device, unsigned ranks, device_handle& handle) {
                       "cudaFuncGetAttributes of the self-test"));
   for (const xylDataType_t type : {xylFloat16, xylBfloat16, xylFloat32})
     for (const fused_pattern pattern : {fused_pattern::norm, fused_pattern::fp8_static})
-      load(choose_rows_kernel(type, pattern));
+      for (const rows_spread spread : {rows_spread::narrow, rows_spread::wide})
+        load(choose_rows_kernel(type, pattern, spread));
   load(copying_kernels().step);
   load(copying_kernels().deliver);
   for (const fused_kernel_entry& e : all_fused_kernels())

@@ -372,9 +372,16 @@ class lone_rank {
   }
 
   void norms() {
-    output_.fill(-1);
-    must(side().fused_rows(norm_of(peer_), xylBfloat16, stream_), "fused_rows");
-    expect_all("norms", 0, output_.get(), elements, 1);
+    // Few rows, and many, which have a kernel of their own.
+    for (const unsigned width : {hidden, hidden / 32}) {
+      fused_work w = norm_of(peer_);
+      w.tokens = elements / width;
+      w.hidden = width;
+      w.inverse_hidden = 1.0f / static_cast<float>(width);
+      output_.fill(-1);
+      must(side().fused_rows(w, xylBfloat16, stream_), "fused_rows");
+      expect_all("norms", static_cast<int>(width), output_.get(), elements, 1);
+    }
   }
 
   real_side rank_[ranks] = {real_side(small()), real_side(small())};
