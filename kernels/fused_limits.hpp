@@ -71,7 +71,7 @@ constexpr int pieces_of_row_lane(std::size_t element_bytes, rows_spread s) {
   return s == rows_spread::wide ? 1 : element_bytes == 4 ? 8 : 4;
 }
 // Whether there are kernels.
-constexpr bool has_wide_rows(std::size_t element_bytes, bool quantises) { return element_bytes != 4 && !quantises; }
+constexpr bool has_wide_rows(std::size_t element_bytes) { return element_bytes != 4; }
 
 // The most blocks that share a row: a cluster of every generation that has them.
 inline constexpr unsigned most_blocks_of_row = 8;

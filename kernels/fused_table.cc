@@ -54,10 +54,12 @@ kernel choose_fused_kernel(fused_form form, xylDataType_t type, const fused_work
 
 kernel choose_rows_kernel(xylDataType_t type, fused_pattern pattern, rows_spread spread) {
   const auto of_type = [&]<class T>(T) {
-    if (quantises(pattern)) return rows_kernel_of<T, true, rows_spread::narrow>();
-    if constexpr (has_wide_rows(sizeof(T), false))
-      if (spread == rows_spread::wide) return rows_kernel_of<T, false, rows_spread::wide>();
-    return rows_kernel_of<T, false, rows_spread::narrow>();
+    const auto of_spread = [&]<rows_spread Spread>(std::integral_constant<rows_spread, Spread>) {
+      return quantises(pattern) ? rows_kernel_of<T, true, Spread>() : rows_kernel_of<T, false, Spread>();
+    };
+    if constexpr (has_wide_rows(sizeof(T)))
+      if (spread == rows_spread::wide) return of_spread(std::integral_constant<rows_spread, rows_spread::wide>());
+    return of_spread(std::integral_constant<rows_spread, rows_spread::narrow>());
   };
   if (type == xylFloat16) return of_type(float16{});
   if (type == xylBfloat16) return of_type(bfloat16{});

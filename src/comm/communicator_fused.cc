@@ -83,12 +83,12 @@ fused_form communicator::fused_form_for(const fused_request& r, const selection:
   const bool is_wished = selection_.forced != selection::automatic || limits.from == selection::origin::variable;
   if (&limits == &selection_.host || is_wished) return form_of(how);
   if (fits_slices(r)) return fused_form::two_shot_slices;
-  // Among more than two ranks rows in packets are worth it longer than the same bytes: until two steps are.
-  const bool in_packets =
-      uses_packets(how) || (ranks_ > 2 && limits.two_shot_packet_bytes != 0 && bytes < selection_.two_step_bytes);
+  // Among more than two ranks rows in packets are worth it longer than the same bytes.
+  const bool in_packets = uses_packets(how) || (ranks_ > 2 && limits.two_shot_packet_bytes != 0 &&
+                                                bytes < selection_.fused_two_shot_packet_bytes);
   if (!in_packets) return form_of(how);
   if (bytes <= selection_.fused_packet_bytes) return fused_form::packet;
-  if (ranks_ > 2 && bytes < selection_.two_step_bytes) return fused_form::two_shot_packet;
+  if (ranks_ > 2 && bytes < selection_.fused_two_shot_packet_bytes) return fused_form::two_shot_packet;
   return ranks_ <= 4 ? fused_form::one_shot : fused_form::two_shot;
 }
 

@@ -112,11 +112,15 @@ selection selection::defaults(int ranks, const parameters& p, unsigned blocks, b
                             ? 64 << 10
                             : UINT64_MAX;
   s.one_way_bytes = ranks > 1 && !p.forced_algorithm ? most_one_way_bytes : 0;
-  // Measured with rows of 14 KB, several ranks on one GPU: a second launch costs 2.4 us and more, but the first is
+  // Measured with rows of 14 KB, several ranks on one GPU: a second launch costs 2.3 us and more, but the first is
   // as fast as the bare allreduce, which the forms in one step are only while a block or two have each row. Between
-  // two ranks one-shot is faster than either (32 rows 6.6 us, in two steps 8.6) while each row has a block.
+  // two ranks one-shot is faster than either (32 rows 6.0 us, in two steps 6.7) while each row has a block. Among
+  // eight, packets in two shots / two steps: 4 rows 8.8 / 7.2 us, 8 9.6 / 9.4, 16 12.4 / 12.9.
   s.fused_packet_bytes = ranks <= 2 ? 240 << 10 : ranks <= 4 ? 128 << 10 : 40 << 10;
-  s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 8 << 20 : ranks <= 4 ? 96 << 10 : 256 << 10);
+  s.two_step_bytes = p.two_step_bytes.value_or(ranks <= 2 ? 8 << 20 : ranks <= 4 ? 96 << 10 : 40 << 10);
+  s.fused_two_shot_packet_bytes = p.two_step_bytes.value_or(ranks <= 2   ? 8 << 20
+                                                            : ranks <= 4 ? 96 << 10
+                                                                         : 256 << 10);
   // Four ranks of one GPU, two steps / slices: 16 rows 7.4 / 7.9 us, 24 9.4 / 8.1, 32 9.8 / 8.7, 64 14.9 / 12.2,
   // 128 21.9 / 21.2, 256 37 / 40. Eight take as long or longer, from few blocks.
   s.fused_slices_bytes = ranks == 4 && !staged && !p.two_step_bytes ? 280 << 10 : UINT64_MAX;

@@ -76,10 +76,11 @@ struct selection {
   std::uint32_t sync;             // device: how ranks synchronise, see sync_choice; 0: without devices
   std::uint32_t lines;            // device: wide_packet or line_packet, what may be used; `automatic`: neither
   std::uint64_t plan;             // hash of the plan table; 0: none
-  // Device: fused calls up to so many bytes are one-shot packets, then two-shot packets; of at least so many bytes
-  // they make the norms in a launch of their own.
+  // Device: fused calls up to so many bytes are one-shot packets; of at least so many bytes they make the norms in a
+  // launch of their own; those that cannot, and those between, are two-shot packets below so many bytes.
   std::uint64_t fused_packet_bytes;
   std::uint64_t two_step_bytes;
+  std::uint64_t fused_two_shot_packet_bytes;
   // Those of so many bytes, up to so many, are in slices of rows where they can be.
   std::uint64_t fused_slices_bytes;
   std::uint64_t most_fused_slices_bytes;

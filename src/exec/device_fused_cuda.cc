@@ -100,7 +100,7 @@ result cuda_device_side::fused_rows(const fused_work& work, xylDataType_t type, 
   const auto element_bytes = facts_of(type)->bytes;
   const unsigned pieces = work.hidden * element_bytes / 16;
   const bool is_wide = work.tokens <= most_spread_rows && pieces <= most_lanes_of_rows(rows_spread::wide) &&
-                       has_wide_rows(element_bytes, quantises(work.pattern));
+                       has_wide_rows(element_bytes);
   const rows_spread spread = is_wide ? rows_spread::wide : rows_spread::narrow;
   const kernel k = choose_rows_kernel(type, work.pattern, spread);
   if (!k.function) return error(xylInvalidArgument, "no kernel for rows of type %d", static_cast<int>(type));

@@ -251,6 +251,21 @@ TEST(selection, hash_differs_where_a_field_differs) {
   EXPECT_NE(a.hash(), b.hash());
 }
 
+// Mixtures of experts and sums alone take one launch, whatever is faster for the others.
+TEST(selection, rows_that_cannot_take_two_steps_are_in_packets_as_long_as_that_is_worth_it) {
+  parameters p;
+  const selection eight = selection::defaults(8, p, 16), four = selection::defaults(4, p, 16);
+  EXPECT_LT(eight.two_step_bytes, eight.fused_two_shot_packet_bytes);
+  EXPECT_LE(eight.fused_packet_bytes, eight.two_step_bytes);
+  EXPECT_EQ(four.two_step_bytes, four.fused_two_shot_packet_bytes);
+  p.two_step_bytes = 64 << 10;
+  for (const int ranks : {4, 8}) {
+    const selection asked = selection::defaults(ranks, p, 16);
+    EXPECT_EQ(asked.two_step_bytes, 64u << 10);
+    EXPECT_EQ(asked.fused_two_shot_packet_bytes, 64u << 10);
+  }
+}
+
 TEST(selection, rows_go_in_slices_among_four_ranks_unless_two_steps_are_asked_for) {
   parameters p;
   const selection four = selection::defaults(4, p, 16);
