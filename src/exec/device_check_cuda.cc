@@ -337,10 +337,8 @@ class cuda_kernel_check final : public kernel_check {
       w.input = first_output();
       w.weight = weight();
       w.output = second_output();
-      w.tokens = elements / width;
-      w.hidden = width;
-      w.inverse_hidden = 1.0f / static_cast<float>(width);
-      w.eps = 1e-6f;
+      w.tokens = elements / width, w.hidden = width;
+      w.inverse_hidden = 1.0f / static_cast<float>(width), w.eps = 1e-6f;
       XYL_TRY(fill(first_output(), rounded(3.0f)));
       XYL_TRY(fill(second_output(), rounded(-1.0f)));
       XYL_TRY(side_.fused_rows(w, xylBfloat16, scratch_.stream));

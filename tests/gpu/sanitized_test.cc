@@ -325,16 +325,14 @@ class lone_rank {
                256);
   }
 
-  fused_work norm_of(const memory& input) const {
+  fused_work norm_of(const memory& input, unsigned width = hidden) const {
     fused_work w;
     w.pattern = fused_pattern::norm;
     w.input = input.get();
     w.weight = weight_.get();
     w.output = output_.get();
-    w.tokens = rows;
-    w.hidden = hidden;
-    w.inverse_hidden = 1.0f / hidden;
-    w.eps = 1e-6f;
+    w.tokens = elements / width, w.hidden = width;
+    w.inverse_hidden = 1.0f / static_cast<float>(width), w.eps = 1e-6f;
     return w;
   }
 
@@ -374,12 +372,8 @@ class lone_rank {
   void norms() {
     // Few rows, and many, which have a kernel of their own.
     for (const unsigned width : {hidden, hidden / 32}) {
-      fused_work w = norm_of(peer_);
-      w.tokens = elements / width;
-      w.hidden = width;
-      w.inverse_hidden = 1.0f / static_cast<float>(width);
       output_.fill(-1);
-      must(side().fused_rows(w, xylBfloat16, stream_), "fused_rows");
+      must(side().fused_rows(norm_of(peer_, width), xylBfloat16, stream_), "fused_rows");
       expect_all("norms", static_cast<int>(width), output_.get(), elements, 1);
     }
   }
