@@ -97,12 +97,12 @@ bool cuda_device_side::can_add(xylDataType_t type) const {
 }
 
 result cuda_device_side::fused_rows(const fused_work& work, xylDataType_t type, xylStream_t stream) {
-  const auto element_bytes = facts_of(type)->bytes;
-  const unsigned pieces = work.hidden * element_bytes / 16;
-  const bool is_wide = work.tokens <= most_spread_rows && pieces <= most_lanes_of_rows(rows_spread::wide) &&
-                       has_wide_rows(element_bytes);
-  const rows_spread spread = is_wide ? rows_spread::wide : rows_spread::narrow;
-  const kernel k = choose_rows_kernel(type, work.pattern, spread);
+  const type_facts* const facts = facts_of(type);
+  const unsigned pieces = facts ? work.hidden * facts->bytes / 16 : 0;
+  const bool is_spread = work.tokens <= most_spread_rows;
+  const kernel k = choose_rows_kernel(
+      type, work.pattern,
+      is_spread && pieces <= most_lanes_of_rows(rows_spread::wide) ? rows_spread::wide : rows_spread::narrow);
   if (!k.function) return error(xylInvalidArgument, "no kernel for rows of type %d", static_cast<int>(type));
   if (work.tokens == 0) return {};
   const device_scope scope(device_);
@@ -114,9 +114,8 @@ result cuda_device_side::fused_rows(const fused_work& work, xylDataType_t type, 
   // lanes as can be; of many, which would wait for each other (a multiprocessor has registers for one block of 448
   // lanes), each has as few.
   const unsigned fewest = (pieces + k.most_lanes - 1) / k.most_lanes;
-  const auto most = static_cast<unsigned>(pieces_of_row_lane(element_bytes, spread));
-  const unsigned of_lane =
-      work.tokens <= most_spread_rows ? fewest : std::max(fewest, std::min(most, (pieces + 31) / 32));
+  const auto most = static_cast<unsigned>(pieces_of_row_lane(facts->bytes, rows_spread::narrow));
+  const unsigned of_lane = is_spread ? fewest : std::max(fewest, std::min(most, (pieces + 31) / 32));
   block_shape shape;
   shape.lanes = ((pieces + of_lane - 1) / of_lane + 31) / 32 * 32;
   arguments.work.split = 1;
