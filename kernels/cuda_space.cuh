@@ -32,6 +32,7 @@ class cuda_space {
   __device__ __forceinline__ unsigned lanes() const { return blockDim.x; }
   __device__ __forceinline__ unsigned block() const { return blockIdx.x; }
   __device__ __forceinline__ unsigned blocks() const { return gridDim.x; }
+  // Behind read_turn().
   __device__ __forceinline__ epoch_t epoch() const { return epoch_; }
   // This block's part of what a launch divides among its blocks; the host did the division.
   __device__ __forceinline__ range part(std::uint64_t total) const {
@@ -51,26 +52,34 @@ class cuda_space {
     return join();
   }
 
-  // The first half: what is known without the other lanes. Nothing that an earlier launch may have written (the
-  // user's buffers, the turn, the workspace) is touched before it has ended; everything before that is the launch.
+  // The first third: the launch. Nothing that an earlier one may have written (the user's buffers, the turn, the
+  // workspace) is touched before that has ended.
   __device__ __forceinline__ void begin_early() {
     machine::fetch_arguments(given_, 0, sizeof given_);
     machine::await_earlier_launches();
     word_ = machine::load_turn(&own().call.turn);
     poisoned_ = machine::load_relaxed(&own().poisoned.word);
-    epoch_ = turn::epoch(word_);
-    if (threadIdx.x == 0) state_of_block = {0, 0, &given_, epoch_, &own().call.turn};
+  }
+
+  // The second: what is known without the other lanes. Who makes anything of the turn waits for it, so whatever else
+  // a lane needs early is asked for before.
+  __device__ __forceinline__ void read_turn() {
+    if (knows_epoch_) return;
+    learn_epoch();
+    describe_block();
   }
 
   // Neither: launches of pairs do not take turns. The turn word stands still while no collective runs beside this.
   __device__ __forceinline__ bool begin_pair() {
     epoch_ = poison::epoch_of_pairs(turn::epoch(machine::load_turn(&own().call.turn)));
-    if (threadIdx.x == 0) state_of_block = {0, 0, &given_, epoch_, &own().call.turn};
+    knows_epoch_ = true;
+    describe_block();
     return __syncthreads_or(machine::load_relaxed(&own().poisoned.word) != 0) == 0;
   }
 
-  // The second: the block enters, and its lanes agree.
+  // The third: the block enters, and its lanes agree.
   __device__ __forceinline__ bool join() {
+    read_turn();
     const bool is_poisoned = poison::concerns(poisoned_, epoch_, true);
     const bool ends_here = __syncthreads_or(is_poisoned || turn::is_busy(word_)) != 0;
     if (threadIdx.x == 0) machine::add_turn(&own().call.turn, turn::enter_weight(blockIdx.x, gridDim.x));
@@ -201,6 +210,16 @@ class cuda_space {
 
   using faults = wrong<Capacity>;
 
+  __device__ __forceinline__ void learn_epoch() {
+    if (knows_epoch_) return;
+    epoch_ = turn::epoch(word_);
+    knows_epoch_ = true;
+  }
+  // For whoever gives up, behind the barrier that follows.
+  __device__ __forceinline__ void describe_block() {
+    if (threadIdx.x == 0) state_of_block = {0, 0, &given_, epoch_, &own().call.turn};
+  }
+
   __device__ __forceinline__ control_block& control() const {
     return *reinterpret_cast<control_block*>(given_.what.workspace[given_.what.rank]);
   }
@@ -310,6 +329,7 @@ class cuda_space {
   std::uint64_t word_ = 0;      // the turn word as this lane read it
   std::uint64_t poisoned_ = 0;  // the same for this rank's poison
   epoch_t epoch_ = 0;
+  bool knows_epoch_ = false;  // the compiler knows where
 };
 
 }  // namespace xyl

@@ -25,7 +25,7 @@ struct fused_state {
 };
 
 // Flagged: nothing asks for the epoch before the lanes have met in join(). It is read where it is needed, from
-// shared memory, and the number of teams from constant memory: registers are short.
+// shared memory: registers are short.
 // Alone: each row is one block's, so that blocks have nothing to tell each other; fused_work::split is 1.
 template <int Capacity, int Pieces, bool Flagged = false, bool Alone = false>
 class fused_space : public cuda_space<Capacity> {
@@ -50,11 +50,25 @@ class fused_space : public cuda_space<Capacity> {
     else
       return base::epoch();
   }
-  __device__ __forceinline__ unsigned teams() const requires Flagged { return given_.teams; }
+  __device__ __forceinline__ unsigned teams() const { return given_.teams; }
 
   __device__ __forceinline__ void begin_early() {
     machine::fetch_arguments(given_, sizeof(kernel_arguments<Capacity>), sizeof given_);
     base::begin_early();
+    if constexpr (Flagged) base::read_turn();
+  }
+  // What is only for faults can wait until packets are on their way.
+  __device__ __forceinline__ void read_turn() { base::learn_epoch(); }
+
+  // The blocks of a cluster have begun by now, and nobody waits for it later, with values to tell.
+  __device__ __forceinline__ bool join() {
+    if constexpr (!Flagged) {
+      base::learn_epoch();
+      base::describe_block();
+    }
+    const bool good = base::join();
+    cluster_has_begun();
+    return good;
   }
 
   // A launch that no peer has a part in: it takes no turn and may be followed by the next at once.
@@ -170,7 +184,7 @@ class fused_space : public cuda_space<Capacity> {
   }
 
   __device__ __forceinline__ void cluster_has_begun() {
-    if (given_.work.is_clustered && !cluster_has_begun_) machine::wait_for_cluster();
+    if (!Alone && given_.work.is_clustered && !cluster_has_begun_) machine::wait_for_cluster();
     cluster_has_begun_ = true;
   }
 
@@ -180,7 +194,6 @@ class fused_space : public cuda_space<Capacity> {
   template <int J>
   __device__ __forceinline__ bool in_cluster(const fused_work& w, const row_team& t, unsigned pieces, bool good,
                                              const std::uint32_t (&group)[J], std::uint32_t (&value)[4]) {
-    cluster_has_begun();
     const unsigned half = turn_ % 2, parity = turn_ / 2 % 2;
     ++turn_;
     std::uint64_t* const told = state_.told[half];

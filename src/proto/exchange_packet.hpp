@@ -20,7 +20,6 @@ template <int Ranks, class S, class Call>
 XYL_FN bool packet_exchange_block(S& s, const Call& c, const movement& m) {
   constexpr int batch = Ranks ? Ranks : packet_batch;
   const int ranks = Ranks ? Ranks : c.ranks;
-  const epoch_t e = s.epoch();
   const range mine = part_of_block(s, units_of(m.bytes, 8));
   const unsigned in_grain = grain_of(c.input, m.input_stride), out_grain = grain_of(c.output, m.output_stride);
   const auto load = [&](int p, std::uint64_t u) {
@@ -38,17 +37,34 @@ XYL_FN bool packet_exchange_block(S& s, const Call& c, const movement& m) {
       store_grained(to, m.bytes - u * 8, out_grain, word);
   };
 
-  put_headers(s, c);
-  if (m.sends(c.rank))
-    for (std::uint64_t u = mine.begin + s.lane(); u < mine.end; u += s.lanes()) {
-      const std::uint64_t to = c.map.packet_offset(c.map.slot(e), static_cast<unsigned>(c.rank), u);
-      std::uint64_t word = m.input_stride == 0 ? load(0, u) : 0;
+  // What ranks first to first + at_once - 1 behind this one get of unit u, or all get; loaded before any is put, and
+  // for the first unit before the epoch is known.
+  constexpr int at_once = Ranks ? Ranks - 1 : batch;
+  const auto peer = [&](int k) { return c.rank + k < ranks ? c.rank + k : c.rank + k - ranks; };
+  std::uint64_t out[at_once] = {};
+  const auto load_out = [&](std::uint64_t u, int first) {
+    if (m.input_stride == 0) {
+      if (first == 1) out[0] = load(0, u);
+      return;
+    }
 #pragma unroll
-      for (int k = 1; k < ranks; ++k) {
-        const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
-        if (!m.receives(p)) continue;
-        if (m.input_stride != 0) word = load(p, u);
-        s.put(at<line>(c, p, to), word, packet_epoch(e));
+    for (int i = 0; i < at_once; ++i)
+      if (first + i < ranks && m.receives(peer(first + i))) out[i] = load(peer(first + i), u);
+  };
+  const std::uint64_t mine_first = mine.begin + s.lane();
+  const bool sends = m.sends(c.rank);
+  if (sends && mine_first < mine.end) load_out(mine_first, 1);
+  put_headers(s, c);
+  const epoch_t e = s.epoch();
+  if (sends)
+    for (std::uint64_t u = mine_first; u < mine.end; u += s.lanes()) {
+      const std::uint64_t to = c.map.packet_offset(c.map.slot(e), static_cast<unsigned>(c.rank), u);
+      for (int first = 1; first < (Ranks ? 2 : ranks); first += at_once) {
+        if (u != mine_first || first != 1) load_out(u, first);
+#pragma unroll
+        for (int i = 0; i < at_once; ++i)
+          if (first + i < ranks && m.receives(peer(first + i)))
+            s.put(at<line>(c, peer(first + i), to), m.input_stride == 0 ? out[0] : out[i], packet_epoch(e));
       }
     }
   sent(s);

@@ -54,11 +54,27 @@ XYL_FN bool is_mixed(const fused_work& w) {
   return F::mixes && w.experts != 0;
 }
 
+// What a lane of packets sends first: its pieces of a row, of whatever for pieces or a row that do not exist. It is
+// loaded without a branch where it can be: behind one the compiler asks for the turn first, and waits for it.
+template <class F, int J, class S, class Call>
+XYL_FN void load_first_words(S& s, const Call& c, const fused_work& w, const row_team& t, bool has_row,
+                             std::uint64_t token, std::uint64_t (&word)[J]) {
+  if constexpr (F::mixes) {
+    if (has_row)
+      for_each_piece<J>(s, t, [&](int j, unsigned v) { word[j] = addend<F, 1>(s, w, token, v).word[0]; });
+  } else {
+    const std::byte* const row =
+        has_row ? w.input + token * w.hidden * F::element_bytes : at_own<const std::byte>(c, 0);
+#pragma unroll
+    for (int j = 0; j < J; ++j)
+      word[j] = load_piece<1>(s, row + (has_row ? piece_or_other(s, t, j) : 0) * std::uint64_t{8}).word[0];
+  }
+}
+
 template <class F, class S, class Call>
 XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
   constexpr int E = F::per_word, J = pieces_of_lane<S, E>();
   const int ranks = F::ranks ? F::ranks : c.ranks;
-  const unsigned slot = c.map.slot(s.epoch());
   const row_team t = row_team::of(s, w, w.hidden / E);
   const auto line_of = [&](unsigned row, unsigned v) { return std::uint64_t{row} * w.row_line_stride + v; };
 
@@ -66,13 +82,12 @@ XYL_FN bool fused_packet_block(S& s, const Call& c, const fused_work& w) {
   constexpr bool keep = J <= 8;
   std::uint64_t first[keep ? J : 1];
   row_inputs<F, 1, J> in;
-  if (keep && t.index < w.rows) {
-    for_each_piece<J>(
-        s, t, [&](int j, unsigned v) { first[keep ? j : 0] = addend<F, 1>(s, w, w.first + t.index, v).word[0]; });
-    in.load(s, w, t, w.first + t.index, true);
-  }
+  if constexpr (keep) load_first_words<F>(s, c, w, t, t.index < w.rows, w.first + t.index, first);
+  read_turn(s);
+  if (keep && t.index < w.rows) in.load(s, w, t, w.first + t.index, true);
 
   put_headers(s, c);
+  const unsigned slot = c.map.slot(s.epoch());
   for (unsigned row = t.index; row < w.rows; row += t.teams)
     for_each_piece<J>(s, t, [&](int j, unsigned v) {
       const std::uint64_t word =

@@ -112,26 +112,37 @@ XYL_FN bool block(S& s, const Call& c, const fused_work& w) {
   constexpr int E = F::per_word, J = pieces_of_lane<S, E>();
   constexpr bool keep = J <= 8;
   const int ranks = F::ranks ? F::ranks : c.ranks;
-  const unsigned slot = c.map.slot(s.epoch());
   const row_team t = row_team::of(s, w, w.hidden / E);
   const shares at_shares{w, static_cast<unsigned>(ranks - 1)};
   std::uint64_t token = 0;
 
-  // See fused_packet_block.
-  std::uint64_t first[keep ? J : 1];
+  // See fused_packet_block: what is sent first, then what is needed for the first own row.
+  const unsigned all = w.rows * at_shares.others;
+  const auto find_sent = [&](unsigned n, int& p) {
+    p = at_shares.rank_of(n, c.rank, ranks);
+    return at_shares.find(p, at_shares.row_of(n), token);
+  };
+  std::uint64_t out[keep ? J : 1], first[keep ? J : 1];
+  int p = 0;
+  if constexpr (keep) {
+    const bool sends = t.index < all && find_sent(t.index, p);
+    load_first_words<F>(s, c, w, t, sends, token, out);
+  }
+  read_turn(s);
   row_inputs<F, 1, J> in;
   if (keep && t.index < w.rows && at_shares.find(c.rank, t.index, token)) {
     for_each_piece<J>(s, t, [&](int j, unsigned v) { first[keep ? j : 0] = addend<F, 1>(s, w, token, v).word[0]; });
     in.load(s, w, t, token, true);
   }
   put_headers(s, c);
-  for (unsigned n = t.index; n < w.rows * at_shares.others; n += t.teams) {
-    const int p = at_shares.rank_of(n, c.rank, ranks);
-    if (!at_shares.find(p, at_shares.row_of(n), token)) continue;
-    for_each_piece<J>(s, t, [&](int, unsigned v) {
+  const unsigned slot = c.map.slot(s.epoch());
+  for (unsigned n = t.index; n < all; n += t.teams) {
+    if (!find_sent(n, p)) continue;
+    for_each_piece<J>(s, t, [&](int j, unsigned v) {
+      const std::uint64_t word = keep && n == t.index ? out[keep ? j : 0] : addend<F, 1>(s, w, token, v).word[0];
       const std::uint64_t to =
           c.map.packet_offset(slot, static_cast<unsigned>(c.rank), at_shares.scattered(at_shares.row_of(n), v));
-      s.put(at<line>(c, p, to), addend<F, 1>(s, w, token, v).word[0], packet_epoch(s.epoch()));
+      s.put(at<line>(c, p, to), word, packet_epoch(s.epoch()));
     });
   }
   sent(s);

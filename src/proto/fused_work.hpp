@@ -64,6 +64,8 @@ XYL_FN constexpr bool pulls(fused_form f) { return f >= fused_form::one_shot_pul
 enum class fused_wire : std::uint8_t { residual, norm, quantised };
 
 struct fused_work {
+  static constexpr std::uint32_t inverse_unit = 1 << 16;
+
   const std::byte* input = nullptr;  // null: zeros (mixture of experts only)
   const std::byte* residual = nullptr;
   const std::byte* weight = nullptr;
@@ -87,9 +89,10 @@ struct fused_work {
   std::uint32_t hidden = 0;
   float inverse_hidden = 0;
   float eps = 0;
-  std::uint32_t pieces_of_block = 0;  // a multiple of 32, or all of the row
-  std::uint32_t row_line_stride = 0;  // lines of a row of packets
-  std::uint16_t split = 1;            // blocks of a team
+  std::uint32_t pieces_of_block = 0;              // a multiple of 32, or all of the row
+  std::uint32_t row_line_stride = 0;              // lines of a row of packets
+  std::uint32_t inverse_of_split = inverse_unit;  // see team_of()
+  std::uint16_t split = 1;                        // blocks of a team
   fused_pattern pattern = fused_pattern::all_reduce;
   fused_wire wire = fused_wire::residual;
   bool weight_is_float = false;
@@ -102,9 +105,13 @@ struct fused_work {
     const unsigned pieces = hidden / elements_of_piece, groups = (pieces + 31) / 32;
     const unsigned groups_of_block = (groups + blocks - 1) / blocks;
     split = static_cast<std::uint16_t>((groups + groups_of_block - 1) / groups_of_block);
+    inverse_of_split = (inverse_unit + split - 1) / split;
     pieces_of_block = groups_of_block * 32;
     row_line_stride = (pieces + 7) / 8 * 8;
   }
+  // block / split, of which the division would be what a short launch waits for first: exact as long as
+  // block * (split - 1) is less than the unit.
+  XYL_FN constexpr unsigned team_of(unsigned block) const { return block * inverse_of_split / inverse_unit; }
   // What an owner sends: the fewest bytes from which the peers have everything.
   constexpr void choose_wire() {
     if (pattern == fused_pattern::all_reduce || (residual_out && !residual_sharded))

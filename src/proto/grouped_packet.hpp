@@ -202,6 +202,7 @@ template <class S, class Call, class R>
 XYL_FN bool grouped_two_shot_allreduce(S& s, const Call& c, const R& red) {
   using T = typename R::element;
   bool good = begin_early(s);
+  read_turn(s);
   if (good) {
     // As in packet_allreduce().
     if (R::ranks != 0 && is_whole<T, std::uint64_t>(c.input, c.count) &&

@@ -23,9 +23,10 @@ XYL_FN T* at_own(const Call& c, std::uint64_t offset) {
   return reinterpret_cast<T*>((c.own != nullptr ? c.own : c.workspace[c.rank]) + offset);
 }
 
-// A space may split begin() in two: begin_early() says the epoch, join() the verdict. What is put in between is
-// harmless where the verdict is no: packets of a call that has failed, or of an epoch that was told from a word in
-// disorder.
+// A space may split begin() in three: begin_early() waits for earlier launches, read_turn() knows the epoch, join()
+// has the verdict. What a lane sends first it loads between the first two, so that there is one trip to memory and
+// not two. What is put between the last two is harmless where the verdict is no: packets of a call that has failed,
+// or of an epoch that was told from a word in disorder.
 template <class S>
 XYL_FN bool begin_early(S& s) {
   if constexpr (requires { s.begin_early(); }) {
@@ -34,6 +35,10 @@ XYL_FN bool begin_early(S& s) {
   } else {
     return s.begin();
   }
+}
+template <class S>
+XYL_FN void read_turn(S& s) {
+  if constexpr (requires { s.read_turn(); }) s.read_turn();
 }
 template <class S>
 XYL_FN bool join(S& s) {
@@ -46,8 +51,10 @@ XYL_FN bool join(S& s) {
 // Block 0 speaks for the rank (or each block to those of its own number: then a peer with a smaller grid is refused
 // by the first blocks, and the others end by their poison), by its last lanes: the first ones have data to see to.
 // Ordered: whoever checks with order may also read what this rank wrote in earlier launches.
+// The first in a call that asks for the epoch, which is known from here on.
 template <bool Ordered = false, class S, class Call>
 XYL_FN void put_headers(S& s, const Call& c) {
+  read_turn(s);
   if (s.block() != 0 && !c.map.headers_by_block) return;
   const epoch_t e = s.epoch();
   const std::uint64_t mine = c.map.header_line(c.map.slot(e), static_cast<unsigned>(c.rank), s.block());

@@ -123,7 +123,6 @@ template <bool Whole, class S, class Call, class R>
 XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint64_t first_word) {
   using T = typename R::element;
   const int ranks = R::ranks ? R::ranks : c.ranks;
-  const epoch_t e = s.epoch();
   const bool in_aligned = is_aligned(c.input, 8), out_aligned = is_aligned(c.output, 8);
   const range mine = part_of_block(s, units_of(c.count, R::per_word));
   const auto own = [&](std::uint64_t u) {
@@ -133,6 +132,7 @@ XYL_FN bool packet_allreduce_block(S& s, const Call& c, const R& red, std::uint6
   };
 
   put_headers(s, c);
+  const epoch_t e = s.epoch();
   for (std::uint64_t u = mine.begin + s.lane(); u < mine.end; u += s.lanes()) {
     const std::uint64_t word = own(u);
     const std::uint64_t to = c.map.packet_offset(c.map.slot(e), static_cast<unsigned>(c.rank), u);

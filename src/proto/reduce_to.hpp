@@ -101,26 +101,43 @@ XYL_FN bool two_phase_reduce_block(S& s, const Call& c, const R& red, int root) 
 }
 
 // With packets. c.count is limited by what a packet region holds.
-template <class S, class Call, class R>
+// Whole: units and buffers are whole words, which are all loaded before any is put, and those of the first unit
+// before the epoch is known. Else a load is long, and they are made in turn.
+template <bool Whole, class S, class Call, class R>
 XYL_FN bool packet_reduce_block(S& s, const Call& c, const R& red, const reduce_target& target) {
   using T = typename R::element;
   const int ranks = R::ranks ? R::ranks : c.ranks;
-  const epoch_t e = s.epoch();
   const unsigned grain = grain_of(c.input, target.input_stride), out_grain = grain_of(c.output, 0);
   const std::uint64_t bytes = c.count * sizeof(T);
   const range mine = part_of_block(s, units_of(c.count, R::per_word));
   const auto load = [&](int p, std::uint64_t u) {
-    return load_grained<std::uint64_t>(c.input + target.input_stride * static_cast<unsigned>(p) + u * 8,
-                                       bytes - u * 8, grain);
+    const std::byte* const from = c.input + target.input_stride * static_cast<unsigned>(p) + u * 8;
+    if constexpr (Whole)
+      return reinterpret_cast<const overlay<std::uint64_t>*>(from)->word;
+    else
+      return load_grained<std::uint64_t>(from, bytes - u * 8, grain);
+  };
+  const auto peer = [&](int k) { return c.rank + k < ranks ? c.rank + k : c.rank + k - ranks; };
+  constexpr int at_once = Whole ? R::ranks - 1 : 1;
+  std::uint64_t out[at_once] = {};
+  const auto load_out = [&](std::uint64_t u, int first) {
+#pragma unroll
+    for (int i = 0; i < at_once; ++i)
+      if (target.receives(peer(first + i))) out[i] = load(peer(first + i), u);
   };
 
+  const std::uint64_t first_unit = mine.begin + s.lane();
+  if (Whole && first_unit < mine.end) load_out(first_unit, 1);
   put_headers(s, c);
-  for (std::uint64_t u = mine.begin + s.lane(); u < mine.end; u += s.lanes()) {
+  const epoch_t e = s.epoch();
+  for (std::uint64_t u = first_unit; u < mine.end; u += s.lanes()) {
     const std::uint64_t to = c.map.packet_offset(c.map.slot(e), static_cast<unsigned>(c.rank), u);
 #pragma unroll 1
-    for (int k = 1; k < ranks; ++k) {
-      const int p = c.rank + k < ranks ? c.rank + k : c.rank + k - ranks;
-      if (target.receives(p)) s.put(at<line>(c, p, to), load(p, u), packet_epoch(e));
+    for (int first = 1; first < ranks; first += at_once) {
+      if (!Whole || u != first_unit) load_out(u, first);
+#pragma unroll
+      for (int i = 0; i < at_once; ++i)
+        if (target.receives(peer(first + i))) s.put(at<line>(c, peer(first + i), to), out[i], packet_epoch(e));
     }
   }
   sent(s);
@@ -147,7 +164,10 @@ XYL_FN bool packet_reduce_block(S& s, const Call& c, const R& red, const reduce_
       received(s);
 #pragma unroll
       for (int k = 0; k < R::accumulators; ++k) acc[k] = red.finish(acc[k]);
-      store_grained(c.output + u * 8, bytes - u * 8, out_grain, red.encode(acc));
+      if constexpr (Whole)
+        reinterpret_cast<overlay<std::uint64_t>*>(c.output + u * 8)->word = red.encode(acc);
+      else
+        store_grained(c.output + u * 8, bytes - u * 8, out_grain, red.encode(acc));
     }
   }
   return good;
@@ -169,7 +189,17 @@ XYL_FN bool two_phase_reduce(S& s, const Call& c, const R& red, int root) {
 
 template <class S, class Call, class R>
 XYL_FN bool packet_reduce(S& s, const Call& c, const R& red, const reduce_target& target) {
-  const bool good = begin_early(s) && packet_reduce_block(s, c, red, target);
+  bool good = begin_early(s);
+  if (good) {
+    // As in packet_allreduce().
+    bool whole = false;
+    if constexpr (R::ranks != 0)
+      whole =
+          c.count % R::per_word == 0 && grain_of(c.input, target.input_stride) >= 8 && grain_of(c.output, 0) >= 8;
+    if constexpr (R::ranks != 0)
+      if (whole) good = packet_reduce_block<true>(s, c, red, target);
+    if (!whole) good = packet_reduce_block<false>(s, c, red, target);
+  }
   s.leave();
   return good;
 }

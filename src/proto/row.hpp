@@ -36,7 +36,7 @@ struct row_team {
         return w.split == 1 ? s.blocks() : s.blocks() / w.split;
     };
     if (w.split == 1) return {s.block(), teams(), 0, pieces};
-    const unsigned index = s.block() / w.split, begin = (s.block() - index * w.split) * w.pieces_of_block;
+    const unsigned index = w.team_of(s.block()), begin = (s.block() - index * w.split) * w.pieces_of_block;
     const unsigned end = begin + w.pieces_of_block;
     return {index, teams(), begin < pieces ? begin : pieces, end < pieces ? end : pieces};
   }

@@ -43,7 +43,8 @@
 //                      let the next launch be scheduled; neither orders memory
 //   announce(l, d, e), hear<N>(l, e, d, w)   put and get_all that order as post and await do (spaces of single
 //                      lanes: put and get_all do)
-//   begin_early(), join()   begin() in two halves: epoch() after the first, the verdict by the second (see packet.hpp)
+//   begin_early(), read_turn(), join()   begin() in three parts: epoch() behind the second, the verdict by the third
+//                      (see header.hpp)
 //   part(total)        this block's part of [0, total), divided beforehand (part_of_block in partition.hpp)
 //
 // Launch boundaries: what a rank read and wrote in earlier launches happens before whatever a peer does in launches

@@ -71,6 +71,7 @@ XYL_FN bool two_shot_packet_block(S& s, const Call& c, const R& red) {
   using T = typename R::element;
   const int ranks = R::ranks ? R::ranks : c.ranks;
   constexpr int batch = R::ranks ? R::ranks : packet_batch;
+  read_turn(s);
   const epoch_t e = s.epoch();
   const bool in_aligned = is_aligned(c.input, 8), out_aligned = is_aligned(c.output, 8);
   const std::uint64_t total = units_of(c.count, R::per_word);

@@ -122,6 +122,16 @@ TEST(Fused, RowsSpreadOverBlocksGiveTheSameBits) {
     }
 }
 
+// The team of a block is told without a division.
+TEST(Fused, EveryBlockBelongsToTheTeamOfItsNumber) {
+  for (unsigned blocks = 1; blocks <= 8; ++blocks) {
+    fused_work w;
+    w.hidden = 8192;
+    w.spread(4, blocks);
+    for (unsigned block = 0; block < 4096; ++block) ASSERT_EQ(block / w.split, w.team_of(block)) << w.split;
+  }
+}
+
 // Each block takes over what the owner's block of the same index has written: another one's may not be there yet.
 TEST(Fused, QuantisedRowsSpreadOverBlocks) {
   for (const fused_pattern pattern : {fused_pattern::fp8_static, fused_pattern::fp8_per_token,
