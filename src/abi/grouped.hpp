@@ -34,21 +34,21 @@ inline result run_request(communicator& c, const request& r) {
   return r.what == collective::barrier ? c.barrier(r.stream) : c.collect(r);
 }
 
+inline constexpr group::hooks on_handles{
+    [](xylComm_t comm, const char* function, const request& one) {
+      return run_recorded(comm, function, [&](communicator& now) { return run_request(now, one); });
+    },
+    [](xylComm_t comm, const char* function, std::span<const request> all) {
+      return run_recorded(comm, function, [&](communicator& now) { return now.transfer_group(all); });
+    },
+    [](xylComm_t comm, const char* function, bool before, std::span<const xylStream_t> named, xylStream_t& own) {
+      return run_recorded(comm, function, [&](communicator& now) { return now.lend_stream(before, named, own); });
+    },
+    [](xylComm_t comm, const char* function, communicator*& now) { return find_communicator(comm, function, now); },
+    [](xylComm_t comm, const result& failure) { remember_error(comm, failure.text()); }};
+
 inline void record_request(xylComm_t comm, const char* function, const communicator& c, const request& r) {
-  group::record_call(&c, r, c.works_on_device(r), [comm, function]() -> group::hooks {
-    return {[=](const request& one) {
-              return run_recorded(comm, function, [&](communicator& now) { return run_request(now, one); });
-            },
-            [=](std::span<const request> all) {
-              return run_recorded(comm, function, [&](communicator& now) { return now.transfer_group(all); });
-            },
-            [=](bool before, std::span<const xylStream_t> named, xylStream_t& own) {
-              return run_recorded(comm, function,
-                                  [&](communicator& now) { return now.lend_stream(before, named, own); });
-            },
-            [=](communicator*& now) { return find_communicator(comm, function, now); },
-            [=](const result& failure) { remember_error(comm, failure.text()); }};
-  });
+  group::record_call(&c, r, c.works_on_device(r), {comm, function, &on_handles});
 }
 
 // A call that communicates. In a group it is checked now and run later.

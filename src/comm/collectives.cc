@@ -265,7 +265,7 @@ result communicator::move_host_directly(const request& r, movement m) {
 }
 
 transfer communicator::host_transfer_of(const request& r, const call_record& record) {
-  transfer t = transfer_of(r, fingerprint_of(common_to_both(record)));
+  transfer t = transfer_of(r, fingerprint_of_pair(record));
   t.offered = t.bytes >= selection_.single_copy_bytes;
   return t;
 }
@@ -282,15 +282,29 @@ result communicator::transfer_host(std::span<const request> all) {
     return {};
   }
   transfers_.clear();
+  std::size_t left = all.size();
+  bool good = host_transfers::begin(*space_);
   for (const bool sends : {true, false})
     for (const request& r : all) {
+      if (!good) return leave_host_call();
       if ((r.what == collective::send) != sends) continue;
-      host_transfer& t = transfers_.emplace_back();
-      t.record = record_of(r, 0, false);
-      t.what = host_transfer_of(r, t.record);
+      const call_record record = record_of(r, 0, false);
+      const transfer what = host_transfer_of(r, record);
+      if (transfers_.empty()) {
+        host_call_.record = record;
+        if (left == 1) {
+          good = host_transfers::run_last(*space_, host_call_, what);
+          continue;
+        }
+        if (host_transfers::goes_at_once(*space_, host_call_, what, good)) {
+          --left;
+          continue;
+        }
+      }
+      transfers_.push_back({what, record});
     }
-  if (!running_.run(*space_, *waits_, host_call_, transfers_, host_call_.record)) return leave_host_call();
-  return {};
+  if (good && !transfers_.empty()) good = running_.run(*space_, *waits_, host_call_, transfers_, host_call_.record);
+  return good ? result() : leave_host_call();
 }
 
 result communicator::transfer_together(std::span<const request> all) {

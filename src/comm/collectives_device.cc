@@ -252,7 +252,7 @@ result communicator::transfer_device(std::span<const request> all) {
     for (; end < order.size() && order[end].round == order[i].round && order[end].distance == order[i].distance;
          ++end) {
       const request& r = *order[end].what;
-      transfer t = transfer_of(r, fingerprint(common_to_both(record_of(r, 0, true))));
+      transfer t = transfer_of(r, fingerprint_of_pair(record_of(r, 0, true)));
       const transfer_shape shape = shape_of_transfer(t.bytes, device_->map(), selection_.max_blocks);
       t.blocks = shape.blocks;
       t.slot_bytes = shape.slot_bytes;

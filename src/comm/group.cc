@@ -23,7 +23,14 @@ struct calls_of_rank {
   std::vector<request> calls;
   std::vector<request> transfers;
   std::vector<xylStream_t> streams;  // that calls on the device name
-  hooks how;
+  caller by;
+
+  result run(const request& r) const { return by.how->run(by.comm, by.function, r); }
+  result transfer() const { return by.how->transfer(by.comm, by.function, transfers); }
+  result lend(bool before, xylStream_t& own) const {
+    return by.how->lend(by.comm, by.function, before, streams, own);
+  }
+  result find(communicator*& now) const { return by.how->find(by.comm, by.function, now); }
 };
 
 // Small groups leave their memory to the thread's next one: a send and a receive took longer to write down than to
@@ -85,7 +92,7 @@ result lend_streams(std::vector<calls_of_rank>& ranks, bool before) {
   for (calls_of_rank& one : ranks) {
     if (one.streams.empty()) continue;
     xylStream_t own = nullptr;
-    XYL_TRY(one.how.lend(before, one.streams, own));
+    XYL_TRY(one.lend(before, own));
     if (!before) continue;
     for (std::vector<request>* list : {&one.calls, &one.transfers})
       for (request& r : *list) r.stream = own;
@@ -109,7 +116,7 @@ std::vector<ranks_with_one_device> sets_of(std::vector<calls_of_rank>& ranks) {
   for (calls_of_rank& one : ranks) {
     communicator* c = nullptr;
     // What is wrong is said when its calls are run.
-    if (one.streams.empty() || !one.how.find(c).ok()) continue;
+    if (one.streams.empty() || !one.find(c).ok()) continue;
     const void* const common = joint_group::common_to(*c);
     if (common == nullptr) continue;
     auto set = std::find_if(sets.begin(), sets.end(), [&](const auto& s) { return s.common == common; });
@@ -142,7 +149,7 @@ result run_jointly(std::vector<calls_of_rank>& ranks) {
     for (const sorted_calls& one : set.ranks) {
       one.of->calls.clear();
       one.of->transfers.clear();
-      one.of->how.remember(done);
+      one.of->by.how->remember(one.of->by.comm, done);
     }
     if (first.ok()) first = std::move(done);
   }
@@ -157,8 +164,8 @@ result run_calls(std::vector<calls_of_rank>& ranks) {
   std::vector<std::vector<step>> lists;
   for (const calls_of_rank& one : ranks) {
     std::vector<step>& list = lists.emplace_back();
-    for (const request& r : one.calls) list.push_back([&] { return one.how.run(r); });
-    if (!one.transfers.empty()) list.push_back([&] { return one.how.transfer(one.transfers); });
+    for (const request& r : one.calls) list.push_back([&] { return one.run(r); });
+    if (!one.transfers.empty()) list.push_back([&] { return one.transfer(); });
   }
   result called = run_lists(lists);
   // Also after an error: what was enqueued is the named streams' all the same.
@@ -170,7 +177,7 @@ result run_calls(std::vector<calls_of_rank>& ranks) {
 // A send and a receive of one rank, most often: nothing to run beside it.
 result run_transfers(recording& here) {
   calls_of_rank& one = here.ranks.front();
-  result done = without_exceptions([&] { return one.how.transfer(one.transfers); });
+  result done = without_exceptions([&] { return one.transfer(); });
   one.transfers.clear();
   if (one.transfers.capacity() <= most_kept) here.room = std::move(one.transfers);
   here.ranks.clear();
@@ -191,11 +198,11 @@ void record_making(const void* from, step make) {
   makings.back().steps.push_back(std::move(make));
 }
 
-void record_call(const void* rank, const request& r, bool on_device, const std::function<hooks()>& make) {
+void record_call(const void* rank, const request& r, bool on_device, const caller& by) {
   recording& here = mine();
   auto one = std::find_if(here.ranks.begin(), here.ranks.end(), [rank](const auto& c) { return c.rank == rank; });
   if (one == here.ranks.end()) {
-    here.ranks.push_back({rank, {}, std::exchange(here.room, {}), {}, make()});
+    here.ranks.push_back({rank, {}, std::exchange(here.room, {}), {}, by});
     one = here.ranks.end() - 1;
   }
   (is_transfer(r.what) ? one->transfers : one->calls).push_back(r);

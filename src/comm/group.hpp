@@ -34,15 +34,21 @@ void record_making(const void* from, step make);
 // (before = true), and those after it; it is called on the thread that ends the group, as what some handles of
 // streams mean depends on the thread.
 struct hooks {
-  std::function<result(const request&)> run;                 // one that is no transfer
-  std::function<result(std::span<const request>)> transfer;  // all transfers
-  std::function<result(bool before, std::span<const xylStream_t> named, xylStream_t& own)> lend;
-  std::function<result(communicator*& now)> find;       // whose calls these are, if it is still there
-  std::function<void(const result& failure)> remember;  // of what was done with other ranks' calls
+  result (*run)(xylComm_t comm, const char* function, const request& r);                         // no transfer
+  result (*transfer)(xylComm_t comm, const char* function, std::span<const request> transfers);  // all of them
+  result (*lend)(xylComm_t comm, const char* function, bool before, std::span<const xylStream_t> named,
+                 xylStream_t& own);
+  result (*find)(xylComm_t comm, const char* function, communicator*& now);  // if it is still there
+  void (*remember)(xylComm_t comm, const result& failure);  // of what was done with other ranks' calls
 };
-// Records a call of a rank; `rank` is anything that tells ranks apart. on_device: it works on a stream. The first
-// call of a rank that is recorded brings what make() makes.
-void record_call(const void* rank, const request& r, bool on_device, const std::function<hooks()>& make);
+// Who recorded a rank's first call: its handle, and the function that errors name.
+struct caller {
+  xylComm_t comm;
+  const char* function;
+  const hooks* how;
+};
+// Records a call of a rank; `rank` is anything that tells ranks apart. on_device: it works on a stream.
+void record_call(const void* rank, const request& r, bool on_device, const caller& by);
 // Remembers the first error; end() returns it.
 void note_error(const result& r);
 

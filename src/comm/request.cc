@@ -88,13 +88,6 @@ movement movement_of(const request& r, std::size_t piece_bytes) {
   return m;
 }
 
-call_record common_to_both(const call_record& record) {
-  call_record common = record;
-  common.what = collective::send;
-  common.root = 0;
-  return common;
-}
-
 transfer transfer_of(const request& r, std::uint64_t fingerprint) {
   transfer t;
   t.from = static_cast<const std::byte*>(r.send);

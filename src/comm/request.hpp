@@ -61,9 +61,7 @@ result check_arguments(const request& r, int rank, int ranks);
 // Bytes of a piece of the call, and where the pieces lie. For the collectives that only move data.
 movement movement_of(const request& r, std::size_t piece_bytes);
 
-// What must be equal on both sides of a send and receive: count and type.
-call_record common_to_both(const call_record& record);
-// A send or receive, in one block; the fingerprint is of that.
+// A send or receive, in one block; see fingerprint_of_pair().
 transfer transfer_of(const request& r, std::uint64_t fingerprint);
 
 }  // namespace xyl

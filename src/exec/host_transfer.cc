@@ -94,21 +94,24 @@ struct host_transfers::running {
   std::vector<std::size_t>&waiting_, &active_;
 };
 
+bool host_transfers::goes_at_once(host_space& s, const host_call& c, const transfer& what, bool& good) {
+  if (what.offered || what.bytes > c.map.pair_chunk) return false;
+  transfer_part<host_call> part(c, what, 0);
+  if (!part.is_ready<host_space>(c)) return false;
+  good = part.await(s, c) && part.move(s, c);
+  return true;
+}
+
+bool host_transfers::run_last(host_space& s, const host_call& c, const transfer& what) {
+  if (what.bytes <= layout::inline_bytes()) let_go(s);
+  return run_transfer(s, c, what, 0);
+}
+
 bool host_transfers::run(host_space& s, host_wait& waits, const host_call& c, std::span<const host_transfer> all,
                          call_record& current) {
-  if (!s.begin_pair()) return false;
-  // What fits into a slot that is free goes at once, with nothing written down about it.
-  while (all.size() > 1 && !all.front().what.offered && all.front().what.bytes <= c.map.pair_chunk) {
-    transfer_part<host_call> part(c, all.front().what, 0);
-    if (!part.is_ready<host_space>(c)) break;
-    current = all.front().record;
-    if (!part.await(s, c) || !part.move(s, c)) return false;
-    all = all.subspan(1);
-  }
   if (all.size() > 1) return running(*this, s, waits, c, all, current).run();
   current = all.front().record;
-  if (all.front().what.bytes <= layout::inline_bytes()) let_go(s);
-  return run_transfer(s, c, all.front().what, 0);
+  return run_last(s, c, all.front().what);
 }
 
 }  // namespace xyl

@@ -67,14 +67,18 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ x >> 31;
 }
 
-constexpr std::uint64_t fingerprint(const call_record& r) {
-  const std::uint64_t small = static_cast<std::uint64_t>(r.what) | static_cast<std::uint64_t>(r.type) << 8 |
+constexpr std::uint64_t fingerprint(const call_record& r, collective what, std::uint32_t root) {
+  const std::uint64_t small = static_cast<std::uint64_t>(what) | static_cast<std::uint64_t>(r.type) << 8 |
                               static_cast<std::uint64_t>(r.operation) << 16 |
-                              static_cast<std::uint64_t>(r.device) << 24 | static_cast<std::uint64_t>(r.root) << 32;
+                              static_cast<std::uint64_t>(r.device) << 24 | static_cast<std::uint64_t>(root) << 32;
   const std::uint64_t mixed = mix64(mix64(mix64(small + 0x9e3779b97f4a7c15ull) ^ r.count) ^ r.selection);
   if ((r.more | r.send_place | r.recv_place) == 0) return mixed;
   return mix64(mix64(mix64(mixed ^ r.more) + r.send_place) ^ r.recv_place);
 }
+
+constexpr std::uint64_t fingerprint(const call_record& r) { return fingerprint(r, r.what, r.root); }
+// Of a send or a receive: what must be equal on both sides, count and type.
+constexpr std::uint64_t fingerprint_of_pair(const call_record& r) { return fingerprint(r, collective::send, 0); }
 
 // Where a rank sits in the ring that a ring allreduce follows; all ranks must have seats of the same ring. Unset,
 // the ring goes in rank order.
