@@ -182,6 +182,8 @@ XYL_FN bool reduce_bundle(S& s, const Call& c, const R& red, const sheet_place<S
 // the last lanes have awaited the headers.
 template <class S, class Call, class R>
 XYL_FN bool line_allreduce_block(S& s, const Call& c, const R& red) {
+  // Here, and not when the headers are put: inside the loop it would be asked for in every round whether it is known.
+  read_turn(s);
   const sheet_place<S> at_sheets = place_in_sheets(s, c, red);
   const bool aligned = is_aligned(c.output, 16);
   unit16 own[bundle_units];
