@@ -181,9 +181,11 @@ XYL_FN bool pull_reduce_block(S& s, const Call& c, const R& red, pull_form form)
   const std::uint64_t size =
       form == pull_form::one_shot ? total : part_of(total, static_cast<unsigned>(ranks), 0).size();
   const shares cut{size, total, part_of_block(s, size)};
+  // Registers are short behind the arrival: on some SMs the eight inputs of a rank leave none for this.
+  read_turn(s);
+  const std::uint64_t kept = c.map.bulk_offset(c.map.slot(s.epoch()), 0) + cut.part.begin * 16;
 
   if (!arrive_to_pull(s, c)) return false;
-  const std::uint64_t kept = c.map.bulk_offset(c.map.slot(s.epoch()), 0) + cut.part.begin * 16;
   const bool gets_result = c.output != nullptr;
   if (form == pull_form::one_shot && !gets_result) return depart_from_pull(s, c);
   reduce_inputs(
