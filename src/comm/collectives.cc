@@ -293,7 +293,7 @@ result communicator::transfer_host(std::span<const request> all) {
       if (transfers_.empty()) {
         host_call_.record = record;
         if (left == 1) {
-          good = host_transfers::run_last(*space_, host_call_, what);
+          good = run_transfer(*space_, host_call_, what, 0);
           continue;
         }
         if (host_transfers::goes_at_once(*space_, host_call_, what, good)) {

@@ -102,16 +102,11 @@ bool host_transfers::goes_at_once(host_space& s, const host_call& c, const trans
   return true;
 }
 
-bool host_transfers::run_last(host_space& s, const host_call& c, const transfer& what) {
-  if (what.bytes <= layout::inline_bytes()) let_go(s);
-  return run_transfer(s, c, what, 0);
-}
-
 bool host_transfers::run(host_space& s, host_wait& waits, const host_call& c, std::span<const host_transfer> all,
                          call_record& current) {
   if (all.size() > 1) return running(*this, s, waits, c, all, current).run();
   current = all.front().record;
-  return run_last(s, c, all.front().what);
+  return run_transfer(s, c, all.front().what, 0);
 }
 
 }  // namespace xyl

@@ -27,8 +27,6 @@ class host_transfers {
   // What fits into a slot that is free goes at once, with nothing written down about it; good becomes false if this
   // rank gave up. Only while there is nothing before it that has not gone, and something left to do after it.
   static bool goes_at_once(host_space& s, const host_call& c, const transfer& what, bool& good);
-  // The last, with nothing else left: returns when it is done; false if this rank gave up.
-  static bool run_last(host_space& s, const host_call& c, const transfer& what);
   // Returns when all are done; false if one gave up. At least one; those that send come first, so that what peers
   // wait for is on its way before this rank waits. current: where waits.describe_calls_by() points, kept to what
   // is being done.
