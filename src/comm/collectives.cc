@@ -283,7 +283,7 @@ result communicator::transfer_host(std::span<const request> all) {
   }
   transfers_.clear();
   std::size_t left = all.size();
-  bool good = host_transfers::begin(*space_);
+  bool good = space_->begin_pair();
   for (const bool sends : {true, false})
     for (const request& r : all) {
       if (!good) return leave_host_call();

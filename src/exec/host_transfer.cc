@@ -104,9 +104,7 @@ bool host_transfers::goes_at_once(host_space& s, const host_call& c, const trans
 
 bool host_transfers::run(host_space& s, host_wait& waits, const host_call& c, std::span<const host_transfer> all,
                          call_record& current) {
-  if (all.size() > 1) return running(*this, s, waits, c, all, current).run();
-  current = all.front().record;
-  return run_transfer(s, c, all.front().what, 0);
+  return running(*this, s, waits, c, all, current).run();
 }
 
 }  // namespace xyl

@@ -22,12 +22,10 @@ struct host_transfer {
 
 class host_transfers {
  public:
-  // Of a group, before anything of it is done; false if the communicator is out of service.
-  static bool begin(host_space& s) { return s.begin_pair(); }
   // What fits into a slot that is free goes at once, with nothing written down about it; good becomes false if this
   // rank gave up. Only while there is nothing before it that has not gone, and something left to do after it.
   static bool goes_at_once(host_space& s, const host_call& c, const transfer& what, bool& good);
-  // Returns when all are done; false if one gave up. At least one; those that send come first, so that what peers
+  // Returns when all are done; false if one gave up. At least two; those that send come first, so that what peers
   // wait for is on its way before this rank waits. current: where waits.describe_calls_by() points, kept to what
   // is being done.
   bool run(host_space& s, host_wait& waits, const host_call& c, std::span<const host_transfer> all,
